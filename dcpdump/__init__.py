@@ -27,11 +27,11 @@ def explain(paste: str | bytes) -> "list[Record]":
 
 
 def read(*sources: Any, keylog: str | None = None) -> "Iterator[Record]":
-    """Yield the frames of captures, in the order in which they completed. Raises errors.CaptureError.
+    """Yield the frames of captures, in order of completion. Raises errors.CaptureError.
 
-    Sources are paths of captures (files, folders, globs), or packets of scapy's, one by one or in lists: then the
-    ``where.packet`` of a record counts them from 1. ``keylog`` is a file with the secrets of TLS connections, as
-    SSLKEYLOGFILE has it.
+    Sources are paths of captures (files, folders, globs), or scapy's packets, single or in lists, which a record's
+    ``where.packet`` numbers from 1. ``keylog``: a file with the secrets of TLS connections in the format of
+    SSLKEYLOGFILE.
     """
     from dcpdump.capture.key_log import KeyLogs
     from dcpdump.dissect import Dissector
@@ -45,7 +45,7 @@ def read(*sources: Any, keylog: str | None = None) -> "Iterator[Record]":
 
 
 def _packets(sources: tuple[Any, ...], keys: "KeyLogs") -> "Iterator[Packet]":
-    """Yield the packets of captures merged by time, or those that scapy has read."""
+    """Yield the packets of captures merged by time, or scapy's packets."""
     from os import PathLike, fspath
 
     if all(isinstance(source, (str, PathLike)) for source in sources):

@@ -6,7 +6,7 @@ from dcpdump.cli.signals import exit_at_signals
 
 
 def start() -> NoReturn:
-    """Run the command line. Until it handles signals itself, after its imports, they end the process."""
+    """Run the command line. Until it handles signals itself, after its imports, signals end the process."""
     exit_at_signals()
     from dcpdump.cli.main import run
 

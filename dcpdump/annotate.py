@@ -1,7 +1,7 @@
-"""Annotate pasted bytes: return frames with all that can be said of them. Knows no text and no capture.
+"""Annotate pasted bytes: cut them into frames, and suggest repairs. Knows no text and no capture.
 
-A run of bytes is cut into frames as its headers say. Where they contradict the bytes, the frame is shown as the bytes
-say, with what is left over, and with the smallest edit that would make it consistent.
+Bytes are cut into frames by the lengths in their headers. Where a header contradicts the bytes, the frame is shown as
+it is, with the bytes left over, and with the smallest edit that would make it consistent.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from dcpdump.wire.mend import Edit, mend
 from dcpdump.wire.resync import Judgement, find_frame, fits_table, framed, known
 from dcpdump.wire.session import Session
 
-#: What another length in the header may put right.
+#: The problems that another length in the header may solve.
 _OF_LENGTHS = frozenset(
     {
         Fault.UNKNOWN_LAYOUT,
@@ -34,7 +34,7 @@ _OF_LENGTHS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What a contradictory frame probably was meant to be."""
+    """The consistent frame that the writer of a contradictory one probably meant."""
 
     edits: tuple[Edit, ...]
     record: Record
@@ -42,19 +42,19 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class Annotated:
-    """A frame as its bytes say, and a consistent reading where they contradict themselves."""
+    """A frame as its bytes are, and a suggestion if they contradict themselves."""
 
     record: Record
     suggestion: Suggestion | None = None
-    frame_at: int | None = None  #: the offset in its run of the next frame, if these bytes are not one
+    frame_at: int | None = None  #: the offset of the next frame in the run, if these bytes are no frame
 
 
-#: Whether a frame breaks a rule of the protocol, whatever other frames there are.
+#: Returns whether a frame alone breaks a rule of the protocol.
 Breaks = Callable[[Record], bool]
 
 
 def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False, breaks: Breaks | None = None) -> list[Annotated]:
-    """Annotate every byte of each run; the runs are taken as one connection. What ``breaks`` is not suggested."""
+    """Annotate every byte of each run; all runs count as one connection. No frame that ``breaks`` is suggested."""
     session, names, server = Session(), ConnectionNames(), ServerNames()
     out: list[Annotated] = []
     for part in parts:
@@ -73,14 +73,14 @@ def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False, breaks: Br
 
 
 def _end(part: bytes, at: int, session: Session) -> int:
-    """Return the end of the frame at ``at``: where its header says, if another frame or nothing follows there."""
+    """Return the end of the frame at ``at``: by its header, if a frame or nothing follows there."""
     if len(part) - at < HEADER_LENGTH:
         return len(part)
     header = unpack_header(part, at)
     end = at + header.frame_length
     if end == len(part) or (end + HEADER_LENGTH <= len(part) and _begins(part, end)):
         return end
-    # Bytes before a frame may be few; a frame with a damaged header may hold copies of frames in its document.
+    # A search passes few bytes: the document of a frame with a damaged header may hold copies of frames.
     stray = part[at] not in MAGICS
     found = find_frame(part, at + (1 if stray else HEADER_LENGTH), session, final=True)
     return found.at if found.verdict is Judgement.FRAME or (stray and found.verdict is Judgement.WEAK) else len(part)
@@ -98,7 +98,7 @@ def _annotate(data: bytes, number: int, session: Session, show_secrets: bool, br
     if not _contradicts(frame, data):
         return Annotated(record)
     if frame.raw.data != data and not frame.message.secret:
-        return Annotated(record)  # it may be a credential, which another reading would show
+        return Annotated(record)  # another reading might show a credential
     mended = mend(frame, data, breaks and (lambda reading: breaks(_record(reading, number, Session()))))
     if mended is None:
         return Annotated(record)
@@ -107,7 +107,7 @@ def _annotate(data: bytes, number: int, session: Session, show_secrets: bool, br
 
 
 def _contradicts(frame: Frame, data: bytes) -> bool:
-    """Return whether lengths contradict the bytes; a frame that is merely cut short does not."""
+    """Return whether a frame's lengths contradict its bytes; one that is only cut short does not."""
     if len(data) < HEADER_LENGTH or not frame.message.known:
         return False
     if len(data) < frame.raw.length and known(frame.header) and fits_table(frame.header):

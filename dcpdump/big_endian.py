@@ -1,6 +1,6 @@
-"""Read numbers from bytes. For compiled modules, where this is faster than ``struct``.
+"""Read numbers from bytes, in compiled modules faster than ``struct`` does.
 
-Each byte is a native number first: joined in one expression, they would be Python's numbers, and each shift a call.
+Each byte is first assigned to a native number; in one expression they would be Python objects, and each shift a call.
 """
 
 from typing import TYPE_CHECKING
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 def be16(data: bytes, at: "i64") -> "i64":
-    """Return the two bytes at an offset as a number. Raises IndexError where they are not there."""
+    """Return the two bytes at an offset as a number. Raises IndexError beyond the end."""
     high: i64 = data[at]
     low: i64 = data[at + 1]
     return high << 8 | low
 
 
 def be32(data: bytes, at: "i64") -> "i64":
-    """Return the four bytes at an offset as a number. Raises IndexError where they are not there."""
+    """Return the four bytes at an offset as a number. Raises IndexError beyond the end."""
     first: i64 = data[at]
     second: i64 = data[at + 1]
     third: i64 = data[at + 2]
@@ -26,14 +26,14 @@ def be32(data: bytes, at: "i64") -> "i64":
 
 
 def be64(data: bytes, at: "i64") -> int:
-    """Return the eight bytes at an offset as a number, which may be too large for a native one."""
+    """Return the eight bytes at an offset as a Python number, since it may exceed a native one."""
     high: int = be32(data, at)
     low: int = be32(data, at + 4)
     return high << 32 | low
 
 
 def le32(data: bytes, at: "i64") -> "i64":
-    """Return four bytes in the other order as a number. Raises IndexError where they are not there."""
+    """Return four little-endian bytes as a number. Raises IndexError beyond the end."""
     first: i64 = data[at]
     second: i64 = data[at + 1]
     third: i64 = data[at + 2]

@@ -1,4 +1,4 @@
-"""Write times for people: in a zone, as time of day or with the date, from the start, or since the frame before."""
+"""Format times for people: in a zone, as time of day or with the date, from the start, or since the frame before."""
 
 import time
 from collections.abc import Iterator
@@ -20,17 +20,17 @@ _HINT = "--tz local, --tz utc, --tz +02:00, or --tz Europe/Berlin"
 
 
 class ZoneError(DcpdumpError):
-    """A zone that is not known."""
+    """An unknown time zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A zone of time. ``rules``: None for those of this machine."""
+    """A time zone. ``rules``: None for this machine's."""
 
     rules: tzinfo | None
 
     def offset_ns(self, ts_ns: int) -> int:
-        """Return how far (ns) clocks there are ahead of UTC; 0 where the calendar has no such time."""
+        """Return the zone's offset from UTC (ns); 0 for a time beyond the calendar."""
         if self.rules is timezone.utc:
             return 0
         seconds = ts_ns // _SECOND
@@ -43,15 +43,15 @@ class Zone:
         return round(ahead.total_seconds()) * _SECOND if ahead is not None else 0
 
     def shown(self, ts_ns: int) -> int:
-        """Return what a clock there shows at ``ts_ns``, as if it were UTC."""
+        """Return the zone's local time at ``ts_ns``, as if it were UTC."""
         return ts_ns + self.offset_ns(ts_ns)
 
     def instant(self, shown_ns: int) -> int:
-        """Return when a clock there shows that; while the clocks are changed, one of the two instants."""
+        """Return the instant of a local time; if the clock shows it twice, one of the two."""
         return shown_ns - self.offset_ns(shown_ns - self.offset_ns(shown_ns))
 
     def suffix(self, ts_ns: int) -> str:
-        """Return what ISO 8601 writes behind a time there: ``Z``, ``+02:00``."""
+        """Return the zone's suffix in ISO 8601 at a time: ``Z``, ``+02:00``."""
         offset = self.offset_ns(ts_ns) // _SECOND
         hours, minutes = divmod(abs(offset) // 60, 60)
         return f"{'-' if offset < 0 else '+'}{hours:02d}:{minutes:02d}" if offset else "Z"
@@ -96,9 +96,9 @@ _DAY = 86_400 * _SECOND
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How times are written. ``dated``: with the date, since the capture lasts longer than a day.
+    """How to format times. ``dated``: with the date, as the capture spans several days.
 
-    ``counted``: writes times that are counted from the start of the capture, or from the row above.
+    ``counted``: formats times from the start of the capture, or since the row above.
     """
 
     zone: Zone = UTC
@@ -106,9 +106,9 @@ class Clock:
     counted: "FrameTimes | None" = None
 
     def short(self, ts_ns: int) -> str:
-        """Return a time to the millisecond: ``12:02:16.996``; ``2025-11-20T12:02:16.996`` where days differ.
+        """Return a time to the millisecond: ``12:02:16.996``; ``2025-11-20T12:02:16.996`` if ``dated``.
 
-        Where it is not UTC it says so: ``13:02:16.996+01:00``.
+        Zones other than UTC are named: ``13:02:16.996+01:00``.
         """
         if self.counted is not None:
             return self.counted.from_start(ts_ns)
@@ -126,7 +126,7 @@ class Clock:
         return text[:-1] + self.zone.suffix(ts_ns) if text.endswith("Z") else text
 
     def row(self, ts_ns: int, *, short: bool = False) -> str:
-        """Return the time of the next row of a list: since the row above, where that is asked for."""
+        """Return the time of the next row of a list, with ``counted`` if set."""
         if self.counted is not None:
             return self.counted.text(ts_ns)
         return self.short(ts_ns) if short else self.full(ts_ns)
@@ -136,13 +136,13 @@ _CLOCK: ContextVar[Clock] = ContextVar("clock", default=Clock())  # noqa: B039
 
 
 def clock_in_use() -> Clock:
-    """Return how times are written for people now."""
+    """Return the clock in use."""
     return _CLOCK.get()
 
 
 @contextmanager
 def writing_times(times: "FrameTimes", first_ns: int | None, last_ns: int | None) -> Iterator[None]:
-    """Write times like those of frames meanwhile, with dates where the first and the last are on different days."""
+    """Use the format of frames' times in the block, with dates if the first and the last are on different days."""
     days = {times.zone.shown(ts_ns) // _DAY for ts_ns in (first_ns, last_ns) if ts_ns is not None}
     counted = None if times.kind is TimeKind.ABSOLUTE else times
     token = _CLOCK.set(Clock(times.zone, len(days) > 1, counted))
@@ -153,7 +153,7 @@ def writing_times(times: "FrameTimes", first_ns: int | None, last_ns: int | None
 
 
 class TimeKind(Enum):
-    """What the time of a frame is counted from."""
+    """The reference of a frame's time."""
 
     ABSOLUTE = "a"
     RELATIVE = "r"
@@ -161,7 +161,7 @@ class TimeKind(Enum):
 
 
 class FrameTimes:
-    """A writer of the times of frames. With ``DELTA`` it has to be asked once for each frame, in their order."""
+    """A formatter of frames' times. With ``DELTA``, call it once for each frame, in order."""
 
     def __init__(self, kind: TimeKind = TimeKind.ABSOLUTE, zone: Zone = UTC) -> None:
         self.kind, self.zone = kind, zone
@@ -171,11 +171,11 @@ class FrameTimes:
 
     @property
     def plain(self) -> bool:
-        """Return whether times are those of ndjson: absolute, in UTC."""
+        """Return whether times are as in ndjson: absolute, in UTC."""
         return self.kind is TimeKind.ABSOLUTE and self.zone is UTC
 
     def begin(self, start_ns: int | None) -> None:
-        """Take the time of the first packet, which relative times count from."""
+        """Set the time of the first packet, the reference of relative times."""
         if self._start is None and self.kind is not TimeKind.ABSOLUTE:
             self._start = start_ns
 

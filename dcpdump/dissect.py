@@ -1,8 +1,8 @@
-"""Dissect packets to records: the whole pipe on one page.
+"""Dissect packets to records: the complete pipeline.
 
     Packet → net.Connections → Bytes | Gap → (Unsealer →) FrameSplitter → RawFrame → decode → Session → Record
 
-It also counts what was not frames: bytes skipped, connections of other protocols, and what TLS holds.
+Bytes that are in no frame are counted too: skipped bytes, other protocols, encrypted TLS.
 """
 
 from collections.abc import Iterator
@@ -30,38 +30,38 @@ if TYPE_CHECKING:
 
 
 # -- connections that are TLS -------------------------------------------------------------------------
-# TLS is recognised by its bytes. Of a direction that was joined late the first byte may stand anywhere: there an
-# Unsealer reads beside the splitter, until that has found a frame, or this has found records.
+# TLS is recognised by its bytes. The first byte of a direction captured from its middle may be anywhere in a record:
+# there an Unsealer and the splitter read in parallel, until one of them finds records or a frame.
 
-#: How a TLS connection begins: with a hello, or with an alert that refuses the other side's.
+#: The first bytes of TLS: a hello, or an alert that refuses the other side's hello.
 _OF_TLS: Final = (b"\x16\x03", b"\x15\x03")
-#: Connections of which it is kept what became of them.
+#: How many reports of TLS connections are kept.
 _KEPT: Final = 65_536
 
-#: The number of a connection, the states of what opens it and of what might, and what is counted of it already.
+#: A connection's number, the states of its certain and its possible Unsealer, and the bytes counted already.
 TlsState = tuple[int, bytes | None, bytes | None, tuple[int, int]]
 
 
 class _Unsealing:
-    """The TLS connections of one dissection. ``tls_reports`` has those that are over, by their numbers."""
+    """The TLS connections of one dissection. ``tls_reports``: of those that ended, by number."""
 
     def __init__(self, secrets: Secrets, tally: Tally) -> None:
         self.secrets = secrets
         self.tls_reports: dict[int, TlsReport] = {}
         self.any = False  #: whether there is any TLS connection
-        self.places: dict[int, Places] | None = None  #: of records, by twice the connection's number plus the direction
+        self.places: dict[int, Places] | None = None  #: text offsets of records, by 2 × connection + direction
         self._tally = tally
         self._growth = secrets.growth
 
     def state(self, conversation: Conversation) -> TlsState | None:
-        """Return the state of what is inside a connection, for ``restore``; None where it is no TLS."""
+        """Return the TLS state of a connection, for ``restore``; None if it is not TLS."""
         if conversation.tls is None and conversation.suspect is None:
             return None
         tls, suspect = (None if each is None else each.state() for each in (conversation.tls, conversation.suspect))
         return conversation.connection.number, tls, suspect, conversation.counted
 
     def restore(self, conversation: Conversation, state: TlsState) -> None:
-        """Continue a connection from a state, under the same secrets, which have to be there."""
+        """Continue a connection from a state; the same secrets must have been added."""
         from dcpdump.tls.unsealer import Unsealer
 
         _, tls, suspect, conversation.counted = state
@@ -72,14 +72,14 @@ class _Unsealing:
             conversation.suspect = Unsealer.restored(suspect, self.secrets)
 
     def take(self, conversation: Conversation, direction: int, event: Event) -> Events | None:
-        """Return the events of the text inside; None where the event is to be taken as it is."""
+        """Return the events of the text inside; None to use the event as it is."""
         tls = conversation.tls
         if tls is None:
             tls = self._recognise(conversation, direction, event)
             if tls is None:
                 return None
         if conversation.tls is None:
-            tls.take_gaps(direction)  # they were counted as they were sent
+            tls.take_gaps(direction)  # losses were counted as sent
         events = tls.feed(direction, event)
         if conversation.tls is None:
             if not (tls.opened or tls.certain):
@@ -89,7 +89,7 @@ class _Unsealing:
         return events
 
     def open_waiting(self, conversations: list[Conversation]) -> list[tuple[Conversation, Events]]:
-        """Return what new secrets make known of connections that waited for them."""
+        """Return the events that new secrets make possible for connections that waited for them."""
         if self.any and self.secrets.poll is not None:
             self.secrets.poll()
         if not self.any or self._growth == self.secrets.growth:
@@ -105,13 +105,13 @@ class _Unsealing:
         return out
 
     def give_up(self, conversation: Conversation) -> Events:
-        """Have a connection give its memory back."""
+        """Release the memory of a connection."""
         events = conversation.tls.give_up() if conversation.tls is not None else []
         self.count(conversation)
         return events
 
     def close(self, conversation: Conversation) -> Events:
-        """End a connection: return what waited, and keep what became of it."""
+        """End a connection: return the events of waiting records, and keep its report."""
         suspect = conversation.suspect
         if suspect is not None and conversation.tls is None and not any(conversation.framed) and suspect.likely:
             self._adopt(conversation, suspect)
@@ -131,7 +131,7 @@ class _Unsealing:
         return events
 
     def count(self, conversation: Conversation) -> None:
-        """Count what became of a connection's bytes."""
+        """Count a connection's bytes by their fate."""
         if conversation.tls is not None:
             _, tls, encrypted = conversation.tls.account
             before = conversation.counted
@@ -140,7 +140,7 @@ class _Unsealing:
             self._tally.encrypted_bytes += encrypted - before[1]
 
     def _recognise(self, conversation: Conversation, direction: int, event: Event) -> "Unsealer | None":
-        """Return what may open a connection that is not known to be TLS."""
+        """Return the Unsealer of a connection that is, or may be, TLS; else None."""
         suspect = conversation.suspect
         if suspect is not None:
             if any(conversation.framed):
@@ -153,7 +153,7 @@ class _Unsealing:
             return None
         if not isinstance(event, (Bytes, Gap)):
             return None
-        # Only now: most captures hold no TLS.
+        # here: most captures have no TLS
         from dcpdump.tls.unsealer import Unsealer
 
         found = Unsealer(self.secrets, late=late, traces=self.places is not None)
@@ -164,7 +164,7 @@ class _Unsealing:
         return found
 
     def _adopt(self, conversation: Conversation, tls: "Unsealer") -> None:
-        """Take a connection for TLS after all: what splitters made of it is forgotten."""
+        """Treat a connection as TLS from now on: the splitters' results are dropped."""
         conversation.tls, conversation.suspect, self.any = tls, None, True
         conversation.splitters = [None, None]
         conversation.before, conversation.begun = [0, 0], [0, 0]
@@ -181,7 +181,7 @@ def _named(conversation: Conversation, tls: "Unsealer") -> TlsReport:
 # -- the pipe -----------------------------------------------------------------------------------------
 
 TLS = "TLS"
-#: How other common protocols begin; only to name them in messages.
+#: The first bytes of other common protocols, only to name them in messages.
 _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"\x16\x03", TLS),
     (b"GET ", "HTTP or memcached text"),
@@ -198,21 +198,21 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"STAT ", "memcached text"),
 )
 _BOTH = 0b11
-#: Pairs of protocol and port that are named; a capture full of scans could hold half a million.
+#: How many pairs of protocol and port are counted; a capture full of scans could have half a million.
 _NAMED = 4_096
-#: Names of collections that are remembered, whatever the memory is; of that they may take an eighth.
+#: How many names of collections are always remembered; beyond that they may take an eighth of the memory.
 _NAMES = 4_096
-#: Bytes of state that a record may add to its connection.
+#: The most bytes of state that a record adds to its connection.
 _RECORD = 512
-#: Bytes that a conversation takes though it holds nothing.
+#: Bytes of memory of an empty conversation.
 _CONVERSATION = 2_048
 
 
 class Dissector:
-    """A dissector that is fed packets in order and returns the records that they complete."""
+    """A dissector that is fed packets in order, and returns the records that they complete."""
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
-        # Half of the memory is for segments that wait for others, half for frames that wait for their rest.
+        # Half of the memory is for waiting segments, half for incomplete frames.
         self._limit = limits.memory // 2
         self._connections = Connections(replace(limits, memory=self._limit))
         self._unweighed = 0
@@ -230,7 +230,7 @@ class Dissector:
 
     @property
     def conversations(self) -> dict[int, Conversation]:
-        """Return those of the connections that brought bytes, by number."""
+        """Return the conversations of connections with payload, by number."""
         return self._conversations
 
     def feed(self, packet: Packet) -> list[Record]:
@@ -246,11 +246,11 @@ class Dissector:
         return records
 
     def close(self) -> list[Record]:
-        """End the input, and return what was still open, as far as it is there."""
+        """End the input, and return the records of frames still open."""
         return list(self.drain())
 
     def drain(self) -> Iterator[Record]:
-        """End the input, and yield the records one by one: of 65,536 open frames a list would not be small."""
+        """End the input, and yield the records of frames still open, of which there may be 65,536."""
         yield from self.open_waiting()
         yield from self._take(self._connections.close())
         for conversation in list(self._conversations.values()):
@@ -258,16 +258,16 @@ class Dissector:
 
     @property
     def tls_reports(self) -> dict[int, TlsReport]:
-        """What became of the TLS connections that are over, by number."""
+        """Return the reports of TLS connections that ended, by number."""
         return self._unsealing.tls_reports
 
     @property
     def secrets(self) -> Secrets:
-        """What opens TLS."""
+        """Return the secrets of TLS."""
         return self._unsealing.secrets
 
     def open_waiting(self) -> list[Record]:
-        """Return the records that new secrets make known of what waited for them."""
+        """Return the records that new secrets make possible."""
         records: list[Record] = []
         for conversation, events in self._unsealing.open_waiting(list(self._conversations.values())):
             for direction, event in events:
@@ -293,7 +293,7 @@ class Dissector:
                     yield from self._follow(conversation, way, inner)
 
     def _follow(self, conversation: Conversation, direction: int, event: Event) -> list[Record]:
-        """Take what a direction says, as it was sent or as it was inside TLS."""
+        """Handle an event of a direction, as sent or from inside TLS."""
         cuts = self._split(conversation, direction, event)
         records = self._records(conversation, direction, cuts) if cuts else []
         if isinstance(event, End):
@@ -303,7 +303,7 @@ class Dissector:
         return records
 
     def _split(self, conversation: Conversation, direction: int, event: Event) -> list[Cut]:
-        """Cut what a direction says into frames."""
+        """Cut the bytes of a direction into frames."""
         splitter = conversation.splitters[direction]
         if isinstance(event, (Bytes, Conflict)):
             conversation.note_source(event.seen.file)
@@ -322,12 +322,12 @@ class Dissector:
             self._lose(conversation, direction, event)
             before = splitter.weight
             cuts = splitter.gap(event.length, joins=event.reason == CARVED)
-            self._unweighed += max(0, splitter.weight - before)  # a hole inside a frame stands as zeros
+            self._unweighed += max(0, splitter.weight - before)  # zeros stand for a hole inside a frame
             return cuts
         return splitter.close() if isinstance(event, End) and splitter else []
 
     def _lose(self, conversation: Conversation, direction: int, gap: Gap) -> tuple[Gap, ...]:
-        """Count what was lost at a gap, and return that: of TLS it is what was sent, which is longer than the text."""
+        """Count the bytes lost at a gap, and return them: of TLS the bytes as sent, which are more than the text."""
         sent = (gap,) if conversation.tls is None else conversation.tls.take_gaps(direction)
         missing = self.tally.lost if any(conversation.framed) else conversation.lost[direction]
         for each in sent:
@@ -338,12 +338,12 @@ class Dissector:
         return sent
 
     def _skip(self, conversation: Conversation, direction: int, skipped: Skipped) -> None:
-        """Take it that bytes of a direction belong to no frame."""
+        """Handle bytes of a direction that belong to no frame."""
 
     def _weigh(self) -> list[Record]:
-        """Sum up the memory of all conversations; where that is too much, the largest give up theirs.
+        """Add up the memory of all conversations; if it is too much, release that of the largest.
 
-        That takes time for each conversation, so it is done once in a number of bytes.
+        Adding up costs a step for each conversation, so it is done once in a number of bytes.
         """
         self._unweighed = 0
         held = {number: conversation.held for number, conversation in self._conversations.items()}
@@ -400,12 +400,12 @@ class Dissector:
         if conversation.mixed is not None and len(self.tally.mixed) < _NAMED:
             self.tally.mixed.append((*conversation.ends[0], conversation.mixed))
         self.names.leave(conversation.names)
-        conversation.splitters = [None, None]  # they ask it for its streams: without the circle the memory is free
+        conversation.splitters = [None, None]  # splitters refer to it: without this cycle the memory is free at once
         del self._conversations[conversation.connection.number]
         return records
 
     def _count_unseen(self, conversation: Conversation) -> None:
-        """Count what was sent on a connection of which no payload was captured."""
+        """Count the bytes sent on a connection without captured payload."""
         flow, unseen = conversation.connection.flow, self.tally.unseen
         ports = flow.src.port, flow.dst.port
         port = min(ports)
@@ -444,7 +444,7 @@ class Dissector:
         return records
 
     def _framed(self, conversation: Conversation, direction: int, raw: RawFrame) -> list[Record]:
-        """Take a frame, and return the records that it completes."""
+        """Handle a frame, and return the records that it completes."""
         return [self._record(conversation, direction, raw, self.tally.frames)]
 
     def _record(self, conversation: Conversation, direction: int, raw: RawFrame, number: int) -> Record:
@@ -469,12 +469,12 @@ class Dissector:
         )
 
     def _name(self, conversation: Conversation, said: Said, number: int) -> bool:
-        """Take what a frame says of collections; return whether it may be new."""
+        """Store the names of collections in a frame; return whether any may be new."""
         return conversation.names.take(said, self.names, number)
 
 
 def _protocol(data: bytes) -> str:
-    """Return the name of another protocol that begins so; "" for one that is not common."""
+    """Return the name of another protocol by its first bytes; "" if it is not a common one."""
     return next((name for beginning, name in _BEGINNINGS if data.startswith(beginning)), "")
 
 
@@ -483,7 +483,7 @@ def _where(seen: Seen) -> Where:
 
 
 def payload(tally: Tally, counters: Counters) -> dict[str, int]:
-    """Return the payload bytes by what became of them: their sum is all that was captured."""
+    """Return the payload bytes by their fate: their sum is all payload that was captured."""
     used = {
         "frames": tally.frame_bytes,
         "begun_before": tally.joined_bytes,

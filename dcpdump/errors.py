@@ -1,10 +1,10 @@
-"""Define the user's errors: what went wrong, where, and what to try. Damaged bytes are not errors, they are data."""
+"""Define the errors for users: what went wrong, where, and what to try. Damaged bytes are data, not errors."""
 
 import os
 
 
 class DcpdumpError(Exception):
-    """An error that a user can act on. Carries what, where and a hint (a command or an action to try), or several."""
+    """An error that a user can act on: what, where, and hints (commands or actions to try)."""
 
     def __init__(self, what: str, where: str = "", hint: str = "", more: tuple[str, ...] = ()) -> None:
         super().__init__(what)
@@ -18,7 +18,7 @@ class DcpdumpError(Exception):
 
 
 class CaptureError(DcpdumpError):
-    """A capture cannot be used at all: missing, unreadable, or not a capture."""
+    """A capture cannot be used: it is missing, unreadable, or no capture."""
 
 
 class LiveError(DcpdumpError):
@@ -26,7 +26,7 @@ class LiveError(DcpdumpError):
 
 
 class FilterError(DcpdumpError):
-    """A clause that cannot be understood: names the option, the text and the nearest right one."""
+    """A filter option is not valid: the error names the option, the text and the nearest valid one."""
 
 
 class PasteError(DcpdumpError):
@@ -38,12 +38,12 @@ class OutputError(DcpdumpError):
 
 
 def system_words(error: OSError) -> str:
-    """Return what the system says of an error, as part of a sentence."""
+    """Return the system's message for an error, as part of a sentence."""
     return (error.strerror or str(error)).lower()
 
 
 def unwritable(error: OSError, where: str) -> OutputError:
-    """Return the error of an output that cannot be written."""
+    """Return the error for an output that cannot be written."""
     folder, hint = os.path.dirname(where), ""
     if "://" in where:
         hint = "dcpdump pipeline writes to object storage, the other commands to files"
@@ -54,13 +54,13 @@ def unwritable(error: OSError, where: str) -> OutputError:
     return OutputError(f"cannot write: {system_words(error)}", where, hint)
 
 
-#: What the loader of shared objects says where there is no address space for one.
+#: The loader's message when there is no address space for a shared object.
 _NO_SPACE = ("failed to map segment", "cannot allocate memory")
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Return whether memory was too little, also for a library of which a shared object could not be loaded."""
+    """Return whether memory was exhausted, also when a library's shared object could not be loaded."""
     if not isinstance(error, ImportError):
         return isinstance(error, MemoryError)
-    text = str(error).lower()  # NumPy's quotes the loader at its end
+    text = str(error).lower()  # NumPy's message ends with the loader's
     return any(words in text for words in _NO_SPACE)

@@ -7,7 +7,8 @@ written as the ``\xNN`` of its bytes, so that no output ever carries a control c
 import json
 from unicodedata import category
 
-#: Control, format (bidi, zero width, tags), surrogate, private, unassigned; line and paragraph separators.
+#: Unicode categories that are escaped: control, format (bidi, zero width, tags), surrogate, private, unassigned; line
+#: and paragraph separators.
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 

@@ -1,4 +1,4 @@
-"""Hold the signals that end a run, and fork worker processes: orders go through one pipe, results through another.
+"""Delay the signals that end a run, and fork worker processes: orders go through one pipe, results through another.
 
 A worker ends when it is killed, or when this process ends; if it dies, its pipes are closed.
 """
@@ -21,8 +21,8 @@ ENDING = tuple(number for number in signal.Signals if number.name in ("SIGINT", 
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Let the signals that end a run come when the block has ended. What it does must be short."""
-    if threading.current_thread() is not threading.main_thread():  # handlers run in the main thread alone
+    """Delay the signals that end a run until the block has ended. The block must be short."""
+    if threading.current_thread() is not threading.main_thread():  # handlers run in the main thread only
         yield
         return
     received: list[int] = []
@@ -42,14 +42,14 @@ def signals_held() -> Iterator[None]:
 
 # -- workers ------------------------------------------------------------------------------------------
 
-#: Input of less than this is done by one process: starting others would take longer.
+#: Smaller inputs are handled by one process: starting others would take longer.
 LEAST_BYTES = 24 * 1024 * 1024
 
-_SIZE = 8  #: bytes in front of a message: its length
-#: Seconds that a worker has to end by itself.
+_SIZE = 8  #: bytes of the length in front of a message
+#: Seconds that a worker has to end after SIGTERM.
 _FAREWELL = 0.2
 
-#: The workers of this process. A child that kept their pipes open would not notice when this process ends.
+#: The workers of this process. A child closes the pipes of the others, to notice when this process ends.
 _workers: "set[ForkedWorker]" = set()
 
 
@@ -59,12 +59,12 @@ def can_fork() -> bool:
 
 
 def can_fork_alone() -> bool:
-    """Return whether a process can be forked, and no other thread runs whose locks it would get."""
+    """Return whether a process can be forked, and no other thread runs, whose locks it would inherit."""
     return can_fork() and active_count() == 1
 
 
 def started(thread: Thread) -> bool:
-    """Start a thread, and return whether it runs: where processes are limited, threads may be too."""
+    """Start a thread, and return whether it runs: limits on processes may count threads too."""
     try:
         thread.start()
     except RuntimeError:
@@ -75,13 +75,13 @@ def started(thread: Thread) -> bool:
 class ForkedWorker:
     """A forked process that runs ``work`` with two file descriptors: one to read orders from, one to write results to.
 
-    ``results`` is the file descriptor that is readable when results are there. Raises OSError where no process can be
+    ``results``: the file descriptor that is readable when there are results. Raises OSError if no process can be
     started.
     """
 
     def __init__(self, work: Callable[[int, int], None]) -> None:
         (orders, self._orders), (self.results, results) = os.pipe(), os.pipe()
-        # A signal that came between would run this process's handlers in the child, or lose sight of the child.
+        # A signal in between would run this process's handlers in the child, or leave the child unknown.
         with signals_held():
             try:
                 self._pid = os.fork()
@@ -109,7 +109,7 @@ class ForkedWorker:
         return b"".join(pieces)
 
     def arrived(self) -> bytes | None:
-        """Return the results that are there, without waiting for any; None where the worker has ended."""
+        """Return the present results without waiting; None if the worker has ended."""
         pieces: list[bytes] = []
         while self.has_results:
             piece = os.read(self.results, 1 << 20)
@@ -120,19 +120,19 @@ class ForkedWorker:
 
     @property
     def has_results(self) -> bool:
-        """Return whether results, or the end of the worker, can be read without waiting."""
+        """Return whether results, or the worker's end, can be read without waiting."""
         return bool(select([self.results], [], [], 0)[0])
 
     def wait(self, seconds: float) -> None:
-        """Wait until results are there, at most some seconds."""
+        """Wait for results, up to some seconds."""
         select([self.results], [], [], seconds)
 
     def ask_to_end(self) -> None:
-        """Ask the worker to end, by SIGTERM, and wait for nothing: ``end`` or ``kill`` has to follow."""
+        """Send SIGTERM to the worker without waiting: ``end`` or ``kill`` has to follow."""
         os.kill(self._pid, signal.SIGTERM)
 
     def end(self) -> None:
-        """Ask the worker to end; kill it if that takes long."""
+        """Send SIGTERM to the worker; kill it if it does not end soon."""
         self.ask_to_end()
         while select([self.results], [], [], _FAREWELL)[0] and os.read(self.results, 1 << 20):
             pass
@@ -159,14 +159,14 @@ def kill_workers() -> None:
 
 
 class Messages:
-    """Objects that come through a pipe in pieces."""
+    """A decoder of the objects that come through a pipe in pieces."""
 
     def __init__(self) -> None:
         self._received = bytearray()
 
     def feed(self, piece: bytes) -> Iterator[Any]:
-        """Take a piece; yield the objects that are complete."""
-        from pickle import loads  # here, as not every worker sends objects
+        """Add a piece; yield the objects that it completes."""
+        from pickle import loads  # here, as few workers send objects
 
         self._received += piece
         at = 0
@@ -184,7 +184,7 @@ class Messages:
 
 
 def packed(message: object) -> bytes:
-    """Return an object as it is sent through a pipe."""
+    """Return the bytes of an object for a pipe."""
     from pickle import HIGHEST_PROTOCOL, dumps
 
     data = dumps(message, HIGHEST_PROTOCOL)
@@ -202,12 +202,12 @@ def _run_child(work: Callable[[int, int], None], orders: int, results: int) -> N
     status = 1
     try:
         for number in ENDING:
-            signal.signal(number, signal.SIG_IGN)  # the parent handles them, and decides what is still written
+            signal.signal(number, signal.SIG_IGN)  # the parent handles signals, and decides what is still written
         for worker in _workers:
             worker._close()
         _workers.clear()
         work(orders, results)
         status = 0
     finally:
-        # Whatever happened, a worker must not continue as if it were the command.
+        # After any error, a worker must not continue as if it were the command.
         os._exit(status)

@@ -1,8 +1,8 @@
 """Replace texts by pseudonyms: equal texts get equal ones, of the same length; a salt keys them.
 
-Without the salt it is not possible to recover a text from its pseudonym, nor to try candidates. Different texts have
-different pseudonyms: short ones of letters, digits, ``-`` and ``_`` always, long ones but for a negligible chance.
-Short texts with other bytes in them may share one.
+Without the salt, a text cannot be recovered from its pseudonym, and candidates cannot be tried. Different texts have
+different pseudonyms: always for short texts of letters, digits, ``-`` and ``_``; with near certainty for long ones.
+Short texts with other bytes may share one.
 """
 
 from hashlib import sha256, shake_128
@@ -15,7 +15,7 @@ _DIGITS = bytes(b"123456789"[byte % 9] for byte in range(256))
 
 _PLACES = {sign: place for place, sign in enumerate(_SIGNS)}
 _BITS = 6  #: of a sign
-_SHORT = 10  #: bytes; among longer texts two with one hash need not be expected
+_SHORT = 10  #: bytes; longer texts practically never share a hash
 _ROUNDS = 4
 
 
@@ -36,9 +36,9 @@ class Pseudonyms:
         return self.noise(text, len(text)).translate(_ALPHABET)
 
     def _permuted(self, text: bytes) -> bytes:
-        """Return the text at which a keyed permutation of all such texts of its length has this one.
+        """Return the image of a text under a keyed permutation of all such texts of its length.
 
-        It is a Feistel network: no two texts come to the same, for any function of the rounds.
+        The permutation is a Feistel network: no two texts have the same image, for any round function.
         """
         size = len(text)
         half = _BITS * size // 2
@@ -63,7 +63,7 @@ class Pseudonyms:
         return b'"' + self.noise(text, len(text) - 2).translate(_ALPHABET) + b'"'
 
     def credential(self, size: int) -> bytes:
-        """Return the pseudonym of all credentials of a length: it depends on the length alone."""
+        """Return the pseudonym of a credential: it depends on the length alone."""
         return self.noise(b"credential", size).translate(_LETTERS)
 
 

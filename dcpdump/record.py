@@ -1,4 +1,4 @@
-"""Hold a frame in its place, and make its flat form: the keys of ndjson, the columns of csv, the names in filters.
+"""Hold a frame with its context, and make its flat form: the keys of ndjson, the columns of csv, names in filters.
 
 All names and their types are derived from the protocol table; nothing about an opcode is written here.
 """
@@ -23,9 +23,9 @@ from dcpdump.wire.value import Body, Meaning
 
 Json = dict[str, Any]
 DEFAULT_VALUE_BYTES = 64
-#: A field that says which collection a message is about: in rows it has the name that collections of keys have.
+#: The field with the collection that a message is about; in rows it shares the column of keys' collections.
 _NAMED_COLLECTION = "collection_id"
-#: A header's keys, and how many bytes of it must be there to know them.
+#: The keys for a header, and how many bytes of the header each needs.
 _NEEDS = {
     "opcode": 2,
     "name": 2,
@@ -42,12 +42,12 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One frame with all that is known of it. ``connection`` is None for pasted bytes."""
+    """A frame with its meaning and its context. ``connection`` is None for pasted bytes."""
 
     number: int  #: 1, 2, 3 … in the order in which frames completed
     frame: Frame
     meaning: Meaning
-    vbucket: int | None  #: the request's; of a response, that of its request
+    vbucket: int | None  #: of a response, that of its request
     request: SessionRequest | None = None
     connection: int | None = None
     direction: int = 0  #: 0: sent by the end that opened the connection
@@ -57,28 +57,28 @@ class Record:
 
     @property
     def collection(self) -> int | None:
-        """Return the id of the collection of its key, or of the one that it names; None where there is none."""
+        """Return the id of its key's collection, or of the collection that it names; None without one."""
         return self.meaning.collection if self.meaning.collection is not None else self.frame.get(_NAMED_COLLECTION)
 
     def collection_path(self, collection: int | None) -> str | None:
-        """Return the name of a collection, ``scope.collection``, where one was captured up to this frame."""
+        """Return the name of a collection, ``scope.collection``, if one was captured up to this frame."""
         if collection is None or self.names is None:
             return None
         return self.names.path(collection, self.number)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Return what is wrong with the frame and with its key and value."""
+        """Return the problems of the frame, its key and its value."""
         return self.frame.problems + self.meaning.problems
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """Return what is odd, but not wrong."""
+        """Return what is odd, but no problem."""
         return self.frame.hints + self.meaning.hints
 
     @property
     def stream_id(self) -> int | None:
-        """Return the id of the stream that the frame is of, or, of a request for one, that it asks for."""
+        """Return the stream id of the frame; of a stream request, the one that it requests."""
         if self.frame.stream_id is not None:
             return self.frame.stream_id
         asked = self.meaning.document.get("sid") if isinstance(self.meaning.document, dict) else None
@@ -86,21 +86,21 @@ class Record:
 
     @property
     def latency_ns(self) -> int | None:
-        """Return the time from the request to this response; None where either has none, or the clock went back."""
+        """Return the time from the request to this response; None if either has no time, or the clock went back."""
         ts = self.frame.raw.where.ts_ns
         asked = self.request.ts_ns if self.request else None
         return None if ts is None or asked is None or ts < asked else ts - asked
 
 
 def seqnos(frame: Frame) -> Iterator[int]:
-    """Yield the sequence numbers in a frame's own fields, of any name."""
+    """Yield all sequence numbers in a frame's fields."""
     for field in frame.fields:
         if isinstance(field.field, Field) and field.field.seqno and isinstance(field.value, int):
             yield field.value
 
 
 def own_seqno(frame: Frame) -> int | None:
-    """Return the seqno of a message itself; None where it has none."""
+    """Return the seqno of the message itself; None without one."""
     return next((seqno for name in OWN_SEQNO if (seqno := frame.get(name)) is not None), None)
 
 
@@ -114,7 +114,7 @@ def seqno_range(frame: Frame) -> tuple[int, int] | None:
 
 
 def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) -> Json:
-    """Return the frame as one JSON object. ``value_bytes``: how much of values to show, None for all."""
+    """Return the frame as a JSON object. ``value_bytes``: how many bytes of values to show, None for all."""
     frame, header, meaning = record.frame, record.frame.header, record.meaning
     out: Json = {}
     if record.connection is not None:
@@ -165,7 +165,7 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
 
 
 def _leave_out_what_is_cut(out: Json, size: int) -> None:
-    """Remove what a pasted header is too short to say."""
+    """Remove the keys for which a pasted header is too short."""
     for name, needs in _NEEDS.items():
         if size < needs:
             out.pop(name, None)
@@ -201,7 +201,7 @@ def _word(record: Record) -> Json:
 
 
 def framing(frame: Frame, shown: Callable[[FieldValue], Any]) -> list[Json]:
-    """Return the frame infos; ``shown`` returns the value of a field as it is to be."""
+    """Return the frame infos; ``shown`` converts the value of a field."""
     infos: list[Json] = []
     for field in frame.fields:
         if field.section is not Section.FRAMING:
@@ -214,7 +214,7 @@ def framing(frame: Frame, shown: Callable[[FieldValue], Any]) -> list[Json]:
 
 
 def _fields(frame: Frame) -> Json:
-    """Return what is structured in extras and value, repeated items as lists."""
+    """Return the fields of extras and value, repeated items as lists."""
     out: Json = dict(frame.lookup)
     out |= {each.name: _number(each, 0) for each in frame.unsent}
     for field in frame.fields:
@@ -250,7 +250,7 @@ def _append(items: list[Any], field: FieldValue) -> None:
 
 
 def _value_names(field: Field, value: int | bytes) -> Json:
-    """Return the sibling that names the value of an enumeration or of a set of flags."""
+    """Return the extra key with the names of an enumeration's value, or of flags."""
     if not isinstance(value, int):
         return {}
     if isinstance(field.names, Bits):
@@ -268,12 +268,12 @@ def _plain(field: FieldValue) -> int | str | None:
 
 
 def _number(field: Field, number: int) -> int | str:
-    """Return a number as a program takes it: ids of 64 bits are more than a number of JSON may be."""
+    """Return a number for programs: 64-bit ids as text, since JSON numbers lose precision."""
     return f"0x{number:0{2 * field.width}x}" if field.identity else number
 
 
 def shown_body(record: Record) -> Body | None:
-    """Return what a frame's value holds, decompressed; None where it has none, or fields, or what must not be shown."""
+    """Return a frame's value, decompressed; None if it has none, or consists of fields, or must not be shown."""
     frame = record.frame
     hidden = frame.masked or not frame.value_length or isinstance(frame.layout.value, tuple)
     return None if hidden else record.meaning.body
@@ -308,7 +308,7 @@ def _key_and_value(record: Record, value_bytes: int | None) -> Json:
 
 
 def _xattrs(body: Body) -> Json:
-    """Return the xattrs of a document, and exactly what of them cannot be read."""
+    """Return the xattrs of a document, with the bytes that cannot be read."""
     out: Json = {}
     if body.xattrs is not None:
         out["xattrs"] = {safe(key): safe(text) for key, text in body.xattrs}

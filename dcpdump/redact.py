@@ -1,9 +1,9 @@
-"""Decide whose data each byte of a frame is, and redact records: texts become hashes that keep equality and length.
+"""Classify the data in a frame, and redact records: texts become hashes that keep equality and length.
 
-The classes are those of Couchbase's own log redaction. Without ``full``: user data (documents, keys, xattrs, user
-names) and names of buckets, with what may have them in it (names of connections, configurations, statistics). With it
-also metadata (names of collections, scopes and clients) and system data (hosts and ports). Hashes are keyed: the same
-text has the same one as long as the salt is the same, so it can still be seen which frames belong to one document;
+The classes are those of Couchbase's own log redaction. User data is always redacted (documents, keys, xattrs, user
+names), and so are names of buckets and texts that may contain these (names of connections, configurations, statistics).
+``full`` adds metadata (names of collections, scopes and clients) and system data (hosts and ports). Hashes are keyed by
+the salt: with one salt, equal texts have equal hashes, so that the frames of one document can still be recognised;
 texts of less than four bytes may collide.
 """
 
@@ -25,29 +25,30 @@ from dcpdump.wire.json_text import parse_json
 from dcpdump.wire.value import Body, Item, Meaning
 
 # -- whose data each byte of a frame is ---------------------------------------------------------------
-# What is not a number of a known layout, nor a word of the protocol's own, is user data until the protocol table says
-# whose it is. So new and unknown fields are hidden by default.
+# Everything but numbers of known layouts and the protocol's own words is user data, unless the protocol table gives
+# another class. So new and unknown fields are hidden by default.
 
 PARTIAL = frozenset({Holds.USER, Holds.BUCKET})
 FULL = PARTIAL | {Holds.META, Holds.SYSTEM}
-#: Numbers in what a decoder says that may be four bytes or more of a key or a value, or two of its letters; and all.
+#: Numbers in a decoder's texts that may be four bytes or more of a key or a value, or two of its letters; and any
+#: number.
 LARGE_NUMBER = lazy_pattern(r"0x[0-9a-f]{8,}|[0-9]{8,}")
 _MIDDLE_NUMBER = lazy_pattern(r"0x[0-9a-f]{4,}|[0-9]{4,}")
 ANY_NUMBER = lazy_pattern(r"0x[0-9a-f]+|[0-9]+")
 
 
 def is_damaged(frame: Frame) -> bool:
-    """Return whether lengths contradict each other or the table: then a key may stand where a number is expected."""
+    """Return whether lengths contradict each other or the table, so that a key may be in the place of a number."""
     return frame.layout.version == "?" or any(map(_contradicts, frame.problems))
 
 
 def _contradicts(problem: Problem) -> bool:
-    """Return whether a problem is bytes that are too many or too few."""
+    """Return whether a problem is about too many or too few bytes."""
     return problem.needs is not None and (problem.end > problem.start or problem.has == 0)
 
 
 def has_known_bug(frame: Frame) -> bool:
-    """Return whether all that is wrong is the framing extras' length, which some servers forget to count."""
+    """Return whether the only problem is a framing length of 0, a known bug of some servers."""
     return frame.layout.version != "?" and all(
         (problem.start, problem.end, problem.needs, problem.has) == (2, 3, 3, 0)
         for problem in filter(_contradicts, frame.problems)
@@ -55,24 +56,24 @@ def has_known_bug(frame: Frame) -> bool:
 
 
 def hides_numbers(frame: Frame) -> bool:
-    """Return whether what stands where numbers are expected may be bytes of a key or a value."""
+    """Return whether bytes in the place of numbers may be those of a key or a value."""
     return is_stray(frame) or (is_damaged(frame) and not has_known_bug(frame))
 
 
 def is_stray(frame: Frame) -> bool:
-    """Return whether the bytes are not a frame: then not even their first 24 are numbers."""
+    """Return whether the bytes are no frame, so that not even the first 24 are numbers."""
     return frame.header.magic not in MAGICS
 
 
 def hidden_numbers(frame: Frame) -> re.Pattern[str]:
-    """Return which numbers in what is said of a frame's bytes may be bytes that are hidden."""
+    """Return a pattern of the numbers in texts about a frame that may be hidden bytes."""
     if is_stray(frame):
         return ANY_NUMBER
     return _MIDDLE_NUMBER if is_damaged(frame) else LARGE_NUMBER
 
 
 def holds(frame: Frame, field: FieldValue) -> Holds:
-    """Return whose data a field is. Not for damaged frames."""
+    """Return the class of a field's data. Not for damaged frames."""
     part = field.field
     if isinstance(part, Field) or field.group == "secret":
         return Holds.NOTHING
@@ -85,32 +86,32 @@ def holds(frame: Frame, field: FieldValue) -> Holds:
 
 
 def key_holds(message: Message, key: bytes) -> Holds:
-    """Return whose data a key is."""
+    """Return the class of a key."""
     return Holds.NOTHING if _matches(message.key_words, key) else message.key_holds
 
 
 def prefix(message: Message, key: bytes) -> int:
-    """Return how many bytes of a key are the protocol's own words, before the data."""
+    """Return how many bytes at the beginning of a key are words of the protocol."""
     return max((len(word) for word in message.key_prefixes if key.startswith(word.encode())), default=0)
 
 
 def value_holds(frame: Frame, value: bytes) -> Holds:
-    """Return whose data a value without structure is. That of an error may quote its subject."""
+    """Return the class of an unstructured value. An error's value may quote the subject of the request."""
     if frame.layout.version == "error" or isinstance(frame.layout.value, tuple):
         return Holds.USER
     whose = text_holds(frame.message, value)
-    # What should be JSON of known names, but is not JSON, may be anything.
+    # A value that should be JSON with known names, but is no JSON, may be anything.
     broken = whose is not Holds.NOTHING and frame.message.json and not frame.magic.response and not is_json(value)
     return Holds.USER if broken else whose
 
 
 def text_holds(message: Message, value: bytes) -> Holds:
-    """Return whose data the value of a request is."""
+    """Return the class of a request's value."""
     return Holds.NOTHING if _matches(message.value_words, value) else message.value_holds
 
 
 def without_gaps(frame: Frame, field: FieldValue) -> bytes:
-    """Return what stands between the slots of a FlatBuffers table, zeros for all that does not lead to a slot."""
+    """Return the bytes between the slots of a FlatBuffers table, with zeros for those that do not lead to a slot."""
     out = bytearray(field.end - field.start)
     tables = [part for part in frame.layout.parts if isinstance(part, FlatTable)]
     first = min((each.start for each in frame.fields if each.section is Section.VALUE), default=field.start)
@@ -147,7 +148,7 @@ _IDENTIFIER = lazy_pattern(r"(?:0x)?[0-9a-fA-F]{1,8}")
 
 
 class Redactor:
-    """A redactor of records, so that they may be shown to others. ``salt`` keys the hashes."""
+    """A redactor of records. ``salt`` keys the hashes."""
 
     def __init__(self, salt: bytes, *, full: bool = False) -> None:
         from dcpdump.pseudonymize import Pseudonyms  # here, as it loads OpenSSL
@@ -156,7 +157,7 @@ class Redactor:
         self._classes = FULL if full else PARTIAL
 
     def record(self, record: Record) -> Record:
-        """Return the record with everything hashed that must not be shown."""
+        """Return the record with all texts hashed that must not be shown."""
         damaged = is_damaged(record.frame) or is_stray(record.frame)
         frame = self._frame(record.frame, record.meaning, damaged)
         meaning = self._meaning(record.frame, record.meaning, damaged)
@@ -167,44 +168,44 @@ class Redactor:
     # -- texts by themselves ------------------------------------------------------------------------------
 
     def hash(self, text: bytes) -> bytes:
-        """Return the keyed hash of a text: as long as the text, printable."""
+        """Return the keyed hash of a text: printable, and as long as the text."""
         return self._pseudonyms.text(text)
 
     def text(self, text: str, holds: Holds) -> str:
-        """Return a text as it may be shown, by whose data it is."""
+        """Return a text, redacted if its class requires it."""
         return self.hash(text.encode("utf-8", "surrogatepass")).decode() if holds in self._classes else text
 
     def key(self, message: Message, text: str) -> str:
-        """Return the key of a message as it may be shown."""
+        """Return the key of a message, redacted."""
         key = text.encode("utf-8", "surrogatepass")
         hidden = key_holds(message, key) in self._classes
         return self._hash_name(message, key).decode("utf-8", "surrogatepass") if hidden else text
 
     def value(self, message: Message, text: str) -> str:
-        """Return the value of a request as it may be shown."""
+        """Return the value of a request, redacted."""
         return self.text(text, text_holds(message, text.encode("utf-8", "surrogatepass")))
 
     def names(self, names: Names | None) -> Names | None:
-        """Return the names of collections as they may be shown."""
+        """Return the names of collections, redacted."""
         return None if names is None else _HiddenNames(names, self)
 
     def settled_names(self, names: Names | None) -> "SettledNames | None":
-        """Return the names of collections as they may be shown, once all are known: nothing else is kept."""
+        """Return the final names of collections, redacted, as plain dictionaries."""
         if names is None:
             return None
         paths = {number: self.path(path) for number, path in names.known()}
         return SettledNames(paths, {number: self.path(name) for number, name in names.known_scopes()})
 
     def path(self, path: str) -> str:
-        """Return the name of a collection, with or without its scope, as it may be shown."""
+        """Return the name of a collection, with or without its scope, redacted."""
         return ".".join(self.text(name, Holds.META) for name in path.split("."))
 
     def identifier(self, text: str) -> str:
-        """Return what should be the id of a collection or scope as it may be shown."""
+        """Return the supposed id of a collection or scope, redacted unless it is one."""
         return text if _IDENTIFIER.fullmatch(text) else "*" * len(text)
 
     def endpoint(self, end: str) -> str:
-        """Return an address and a port as they may be shown."""
+        """Return an address and a port, redacted."""
         host, _, port = end.rpartition(":")
         return f"{self.text(host, Holds.SYSTEM)}:{self.text(port, Holds.SYSTEM)}" if end else ""
 
@@ -250,7 +251,7 @@ class Redactor:
         if holds(frame, field) not in self._classes:
             return None
         if frame.message.secret and field.section is not Section.KEY:
-            return MASK * len(wire)  # a hash of a password can be tried out
+            return MASK * len(wire)  # a password could be guessed by its hash
         if field.section is Section.KEY:
             return self._hash_end(wire, meaning.key, prefix(frame.message, wire))
         if (field.group, field.field.name) == ("items", "key") and field.item < len(meaning.items):
@@ -258,7 +259,7 @@ class Redactor:
         return self.hash(wire)
 
     def _hash_end(self, wire: bytes, key: bytes | None, size: int = 0) -> bytes:
-        """Return a key as it may be shown; its collection id, or ``size`` bytes of protocol words, are kept."""
+        """Return a key, redacted except for its collection id, or for ``size`` bytes of protocol words."""
         size += len(wire) - len(key) if key is not None else 0
         return wire[:size] + self.hash(wire[size:])
 
@@ -307,25 +308,25 @@ class Redactor:
 
 
 class _HiddenNames:
-    """The names of collections, hashed: of the scope and of the collection, as system events have them."""
+    """The names of collections, with scope and collection hashed, as in system events."""
 
     def __init__(self, names: Names, redactor: Redactor) -> None:
         self._names, self._redactor = names, redactor
 
     def path(self, collection: int, frame: int = LAST) -> str | None:
-        """Return the hashes of the name of a collection, as known at a frame."""
+        """Return the hashed name of a collection, as known at a frame."""
         return self._hidden(self._names.path(collection, frame))
 
     def scope(self, number: int, frame: int = LAST) -> str | None:
-        """Return the hash of the name of a scope, as known at a frame."""
+        """Return the hashed name of a scope, as known at a frame."""
         return self._hidden(self._names.scope(number, frame))
 
     def known(self) -> list[tuple[int, str]]:
-        """Return the ids of all collections that were named, and the hashes of their names."""
+        """Return the ids and hashed names of all collections that were named."""
         return [(number, self._redactor.path(path)) for number, path in self._names.known()]
 
     def known_scopes(self) -> list[tuple[int, str]]:
-        """Return the ids of all scopes that were named, and the hashes of their names."""
+        """Return the ids and hashed names of all scopes that were named."""
         return [(number, self._redactor.path(name)) for number, name in self._names.known_scopes()]
 
     def _hidden(self, path: str | None) -> str | None:
@@ -334,7 +335,7 @@ class _HiddenNames:
 
 @dataclass(frozen=True, slots=True)
 class SettledNames:
-    """The names of collections and scopes by id, as known in the end."""
+    """The names of collections and scopes by id, as known at the end."""
 
     paths: Mapping[int, str]
     scopes: Mapping[int, str]
@@ -370,6 +371,6 @@ _NO_HEADER = {
 
 
 def _without_numbers(frame: Frame, problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    """Remove from problems' texts the numbers that may be bytes of a key or a value."""
+    """Remove the numbers from problems' texts that may be bytes of a key or a value."""
     numbers = hidden_numbers(frame)
     return tuple(problem._replace(text=numbers.sub("…", problem.text)) for problem in problems)

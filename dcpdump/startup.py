@@ -1,4 +1,4 @@
-"""Start quickly: data classes and regular expressions that are made when they are needed; and what is compiled."""
+"""Start quickly: data classes and regular expressions that are made on first use; and a test for compiled modules."""
 
 import dataclasses
 import re
@@ -9,9 +9,9 @@ from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, AnyStr, TypeVar
 
 # -- data classes, in less than half of the time that the standard library's decorator takes ----------
-# In Python 3.11 that compiles a function for each of ``__init__``, ``__repr__``, ``__eq__``, ``__hash__``,
-# ``__setattr__`` and ``__delattr__`` of each class, when the class is made: of the time until a first frame is printed
-# that was a quarter. Here only ``__init__`` is compiled. ``frozen`` is enforced by the type checker, not at run time.
+# In Python 3.11, ``dataclasses`` compiles six functions when a class is made: ``__init__``, ``__repr__``, ``__eq__``,
+# ``__hash__``, ``__setattr__`` and ``__delattr__``. That took a quarter of the time until a first frame was printed.
+# Here only ``__init__`` is compiled. ``frozen`` is enforced by the type checker, not at run time.
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -19,7 +19,7 @@ else:
     _Class = TypeVar("_Class", bound=type)
 
     def dataclass(*, frozen: bool = False, slots: bool = False, eq: bool = True) -> Callable[[_Class], _Class]:
-        """Return a decorator that makes a class a dataclass, as that of ``dataclasses`` does."""
+        """Return a decorator that makes a class a data class, as ``dataclasses.dataclass`` does."""
 
         def decorate(cls: _Class) -> _Class:
             made = dataclasses.dataclass(repr=False, eq=False, slots=slots)(cls)
@@ -35,7 +35,7 @@ else:
 
 
 def _add(cls: type, **methods: Callable[..., Any] | None) -> None:
-    """Add methods to a class, unless it has its own."""
+    """Add methods to a class that it does not define itself."""
     for name, method in methods.items():
         if name not in cls.__dict__:
             setattr(cls, name, method)
@@ -48,7 +48,7 @@ def _values_of(names: list[str]) -> Callable[[Any], Any]:
 def _repr_of(names: list[str]) -> Callable[[Any], str]:
     shown = "(" + ", ".join([f"{name}=%r" for name in names]) + ")"
     values_of = _values_of(names)
-    single = len(names) == 1  # of which a getter returns no tuple
+    single = len(names) == 1  # for one field, ``attrgetter`` returns no tuple
 
     @recursive_repr()
     def represent(self: Any) -> str:
@@ -66,32 +66,32 @@ def _eq_of(values_of: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 # -- regular expressions that are compiled when they are first used -----------------------------------
-# Of many that a module has, few runs need more than some.
+# A module has many patterns, of which a run needs few.
 
 if TYPE_CHECKING:
     lazy_pattern = re.compile
 else:
 
     class lazy_pattern:
-        """A pattern as ``re.compile`` returns it, which looks like one once a method or an attribute is asked for."""
+        """A pattern like that of ``re.compile``, which is compiled on first use of a method or attribute."""
 
         def __init__(self, text: AnyStr, flags: int = 0) -> None:
             self._given = text, flags
 
         def __reduce__(self) -> tuple[Any, ...]:
-            """Return how it is made: what it keeps is not for other processes."""
+            """Return how to make it again: compiled attributes are not pickled."""
             return lazy_pattern, self._given
 
         def __getattr__(self, name: str) -> Any:
-            """Return what the compiled pattern has, and keep it: it is not asked for here again."""
+            """Return an attribute of the compiled pattern, and keep it, so that this is not called again."""
             found = getattr(re.compile(*self._given), name)
             setattr(self, name, found)
             return found
 
 
 def is_compiled(module: str = "dcpdump.net.batch") -> bool:
-    """Return whether a module is compiled: all are or none. Interpreted ones do the same, several times slower."""
-    from importlib.machinery import EXTENSION_SUFFIXES  # here, as only some commands ask
+    """Return whether a module is compiled: all are, or none. Interpreted modules do the same, several times slower."""
+    from importlib.machinery import EXTENSION_SUFFIXES  # here, as only some commands need it
     from importlib.util import find_spec
 
     spec = find_spec(module)

@@ -1,4 +1,4 @@
-"""Write what many modules write: counts, times, names that are nearly right, and how to install a library."""
+"""Format texts for many modules: counts, times, suggestions for mistyped names, hints to install a library."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def measured(count: int, unknown: int, unit: str = "byte") -> str:
-    """Return ``count`` bytes, and an unknown number more where ``unknown`` is not 0, in words; ``unit``: byte or B."""
+    """Return ``count`` bytes in words, "and more" if ``unknown`` is not 0; ``unit``: byte or B."""
     known = counted(count, unit) if unit == "byte" else f"{count:,} {unit}"
     if not unknown:
         return known
@@ -27,7 +27,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def iso_time(ts_ns: int) -> str:
-    """Return a time as ISO 8601 in UTC, with microseconds, or with nanoseconds where these are not zero."""
+    """Return a time as ISO 8601 in UTC, with microseconds, or with nanoseconds if needed."""
     seconds, ns = divmod(ts_ns, _NS)
     moment = _iso_second(seconds)
     if not moment:
@@ -48,7 +48,7 @@ def _iso_second(seconds: int) -> str:
 
 
 def nearest(word: str, names: Iterable[str], n: int = 3, cutoff: float = 0.6) -> list[str]:
-    """Return at most ``n`` of the names that are like a word, the best first. ``cutoff``: 1 is the same, 0 any."""
+    """Return at most ``n`` names similar to a word, the best first. ``cutoff``: 1 only equal ones, 0 any."""
     from difflib import get_close_matches  # here, as only mistakes need it
 
     return get_close_matches(word, list(names), n, cutoff)

@@ -1,8 +1,7 @@
-"""Make files and folders that are renamed once they are complete, and remove those that killed runs left.
+"""Make files and folders that are renamed when complete, and remove those that killed runs left.
 
-A run holds a lock on what it has not finished; the lock ends with its process. So what has the name of something
-unfinished and no lock was left by a run that was killed, and the next run that writes there removes it. Where the
-system has no locks, nothing is removed.
+A run holds a lock on its unfinished files; the lock ends with the process. An unfinished file without a lock was left
+by a killed run, and the next run that writes there removes it. On systems without locks nothing is removed.
 """
 
 import os
@@ -21,9 +20,9 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 _SUFFIX = ".part"
-#: What tempfile and ``uuid`` make up.
+#: The random parts of names by ``tempfile`` and ``uuid``.
 _DRAWN = r"[0-9a-z_]{8,12}"
-#: What this process has made and may not have finished.
+#: Files and folders of this process that may be unfinished.
 _made: list[Path] = []
 
 
@@ -40,7 +39,7 @@ def unfinished_file(final: Path) -> tuple[int, Path]:
 
 
 class UnfinishedFolder:
-    """A folder beside its final name, for its owner alone. Raises OSError. ``make`` makes one, by its path."""
+    """A folder beside its final name, for its owner alone. ``make`` creates a folder at a path. Raises OSError."""
 
     def __init__(self, final: Path, make: Callable[[], str] | None = None) -> None:
         remove_left(final)
@@ -51,7 +50,7 @@ class UnfinishedFolder:
             try:
                 self._lock = os.open(name, os.O_RDONLY) if fcntl is not None else -1
             except FileNotFoundError:
-                continue  # another run found it without a lock, and removed it
+                continue  # another run found it before it was locked, and removed it
             if self._lock < 0 or _is_locked(self._lock, name):
                 self.path = Path(name)
                 return
@@ -64,7 +63,7 @@ class UnfinishedFolder:
         self.remove()
 
     def remove(self) -> None:
-        """Remove the folder, if it was not renamed, and the lock."""
+        """Remove the folder, unless it was renamed, and the lock."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._lock >= 0:
             os.close(self._lock)
@@ -72,17 +71,17 @@ class UnfinishedFolder:
 
 
 def temporary_folder(name: str) -> UnfinishedFolder:
-    """Make a folder for what no later run needs, where the system keeps such; remove those that killed runs left."""
+    """Make a temporary folder where the system keeps such; remove those that killed runs left."""
     return UnfinishedFolder(Path(tempfile.gettempdir(), name))
 
 
 def _note(path: str) -> None:
-    """Note what was made, and forget what has another name by now."""
+    """Note a path, and forget those that were renamed."""
     _made[:] = [*filter(Path.exists, _made), Path(path)]
 
 
 def remove_unfinished() -> None:
-    """Remove what this process has made and not finished: a signal may come before anybody else is there to do it."""
+    """Remove the unfinished files of this process, for signals that come before other code can do so."""
     for path in _made:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -92,7 +91,7 @@ def remove_unfinished() -> None:
 
 
 def remove_left(final: Path) -> None:
-    """Remove what killed runs left of a file or folder of this name."""
+    """Remove the unfinished files and folders of this name that killed runs left."""
     if fcntl is None:
         return
     name = re.compile(rf"\.{re.escape(final.name)}\.{_DRAWN}{re.escape(_SUFFIX)}")
@@ -116,7 +115,7 @@ def _remove_unless_locked(entry: "os.DirEntry[str]") -> None:
 
 
 def _is_locked(fd: int, path: str) -> bool:
-    """Lock what was just made, and return whether it is still there; also where there are no locks."""
+    """Lock a new file, and return whether it still exists; True on systems without locks."""
     try:
         return _is_ours(fd, path)
     except OSError:
@@ -124,7 +123,7 @@ def _is_locked(fd: int, path: str) -> bool:
 
 
 def _is_ours(fd: int, path: str) -> bool:
-    """Lock what is open, and return whether the lock is ours and it still has its name. Raises OSError."""
+    """Lock an open file, and return whether the lock is ours and the file still has its name. Raises OSError."""
     if fcntl is None:
         return True
     try:

@@ -1,19 +1,19 @@
-"""Captures in batches: blocks of packets in, many frames at once out, one by one, as runs or as columns.
+"""Dissect captures in batches: blocks of packets in, many frames at once out, as columns, as runs or one by one.
 
-``wire.frames.Frames`` holds the bytes of frames that completed, in the order in which they did, and of which run of a
-direction and which packet each is. Everything else is made of it:
+Begin with ``dissector``. ``read_blocks`` reads packets in blocks; ``wire.frames.Frames`` collects the bytes of
+completed frames in order, with the packet and the direction of each. Everything else is made from it:
 
-1. ``plans`` says which layout takes a frame whose bytes say all by themselves: requests that expect no answer, with
-   fields at fixed places and names for all values. That is the one definition of an ordinary frame.
-2. ``learning`` goes through frames in order and has the session of each one's connection learn of it: of what a plan
-   takes from its bytes, before the row is made; of what does not concern DCP from its header; of all else by decoding
-   it, after which it looks at the session again. A row is one number: where the frame begins, its plan, what the
-   session knew of its keys and values when it came, and how long the collection id of its key is.
-3. Readers: ``Picking`` stops at the frames that somebody wants, and makes nothing of the others (a filtered ``read``,
-   the events of ``streams`` and ``check``); ``document_runs`` joins documents of a stream; a ``Part`` holds rows as an
-   array, of which headers, fields and keys are made as columns when somebody asks for them; writers of text read rows
-   one after another; and a part gives the frames back to who takes them so.
+1. ``plans`` defines an *ordinary* frame: a request without a response, with fields at fixed offsets and a name for each
+   value. A plan is the layout of such frames, which are decoded from their own bytes alone.
+2. ``learning`` goes through the frames in order and updates the session of each one's connection: from the bytes of an
+   ordinary frame, from the header of a message that is not DCP's, and by decoding any other frame. Each frame gets a
+   row: one number with the frame's offset, its plan, what the session then knew about keys and values, and the length
+   of the collection id in its key.
+3. Readers: ``Picking`` decodes only frames that a filter may choose (a filtered ``read``, the events of ``streams`` and
+   ``check``); ``document_runs`` joins consecutive documents of a stream; a ``Part`` holds rows as an array, and makes
+   columns of headers, fields and keys on request; the writers of text take the rows one after another.
 
-The batch decoder may decline a frame, never differ: what no plan takes goes to the decoder for one frame and lands
-among the same frames.
+A plan may decline a frame, but never decode it differently: a declined frame is decoded by ``wire.decode``, and keeps
+its place among the others. May import ``capture``, ``dissect``, ``filter``, ``redact`` and what is below these; NumPy
+only where columns are made.
 """

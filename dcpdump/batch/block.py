@@ -1,4 +1,4 @@
-"""Blocks: many captured packets at once, as a Batch for what takes them, as columns for what counts them."""
+"""Hold many captured packets as one block: as a Batch for reassembly, as columns for counting."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
     from dcpdump.batch.payloads import Facts
 
 
-#: Bytes of packets handled at once: enough to make NumPy worth it, little enough to stay in memory.
+#: Bytes of packets in a block: enough for NumPy to be faster, few enough for memory.
 BLOCK_BYTES = 2 * 1024 * 1024
 BLOCK_PACKETS = 65_536
 
 
 class PcapPlace(NamedTuple):
-    """Where in a plain pcap the records of a block are."""
+    """The position of a block's records in a plain pcap."""
 
     path: str
     at: int  #: the offset of the first
     size: int  #: in bytes
     passed: int  #: packets of the file before it
-    seconds: int | None  #: those of the record before it
+    seconds: int | None  #: seconds of the record before it
 
 
 class PacketsPlace(NamedTuple):
-    """Where in a capture the packets of a block are."""
+    """The position of a block's packets in a capture."""
 
     begins: CapturePlace
     packets: int
 
 
 class Packets(Sequence[Packet]):
-    """The packets of a batch, none of which is kept.
+    """The packets of a batch, each made when it is asked for.
 
-    ``wire``: how long each of them was on the wire; ``interfaces``: by which each was captured, if there are several.
+    ``wire``: the length of each on the wire; ``interfaces``: the interface of each, if there are several.
     """
 
     def __init__(self, batch: Batch, wire: Callable[[int], int], interfaces: Sequence[int] = ()) -> None:
@@ -71,10 +71,10 @@ class Packets(Sequence[Packet]):
 
 
 class Block:
-    """Packets in the order of the input. ``packets`` makes each of them when it is asked for.
+    """Packets in the order of the input. ``packets`` makes a Packet of one on request.
 
-    ``place``: where they can be read again; None where that is not known. ``carved``: the files that hold chosen
-    packets only, IN_ORDER or OUT_OF_ORDER.
+    ``place``: where they can be read again; None if unknown. ``carved``: by file that holds chosen packets only,
+    IN_ORDER or OUT_OF_ORDER.
     """
 
     carved: Mapping[str, int] = {}
@@ -94,7 +94,7 @@ class Block:
 
     @property
     def files(self) -> list[str]:
-        """The files that packets are of."""
+        """The files of the packets."""
         return self.batch.files
 
     @cached_property
@@ -109,12 +109,12 @@ class Block:
 
     @cached_property
     def file(self) -> "Array":
-        """Which of ``files`` each packet is of."""
+        """The index in ``files`` of each packet's file."""
         return _column(self.batch.file)
 
     @cached_property
     def facts(self) -> "Facts":
-        """What is plain to see of each packet."""
+        """Facts of each plain packet, as columns."""
         from dcpdump.batch.payloads import facts_of
 
         return facts_of(self.batch)
@@ -127,7 +127,7 @@ class Block:
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
-        """The earliest and the latest time of its packets; None where none has one."""
+        """The earliest and the latest time of its packets; None if none has a time."""
         times = self.batch.times
         if self.rises:
             return (times[0], times[-1]) if times else None
@@ -136,7 +136,7 @@ class Block:
 
     @property
     def begins_ns(self) -> int | None:
-        """The time of the first packet that has one."""
+        """The time of the first packet with a time."""
         return next((ts for ts in self.batch.times if ts != NO_TIME), None)
 
     def where(self, row: int) -> Where:
@@ -149,13 +149,13 @@ BlockPlace = PcapPlace | PacketsPlace
 
 
 def _column(numbers: list[int]) -> "Array":
-    import numpy as np  # only where somebody counts: it takes longer to load than most filtered reads take
+    import numpy as np  # here: NumPy takes longer to import than most filtered reads take
 
     return np.array(numbers, np.int64)
 
 
 class BlockSize:
-    """How large blocks are: so many bytes, unless whoever takes a block chooses another size for the next one."""
+    """The size of blocks in bytes; a reader of blocks may choose another size for the next block."""
 
     def __init__(self, usual: int = BLOCK_BYTES, first: int | None = None) -> None:
         self.usual = usual
@@ -163,7 +163,7 @@ class BlockSize:
 
     @classmethod
     def of(cls, size: "int | BlockSize") -> "BlockSize":
-        """Return a size that may be the same for all blocks."""
+        """Return a number of bytes as a BlockSize; a BlockSize as it is."""
         return cls(size) if isinstance(size, int) else size
 
     def take(self) -> int:
@@ -184,7 +184,7 @@ def blocks(packets: Iterable[Packet | PlainRun], size: int | BlockSize = BLOCK_B
     runs: list[PlainRun] = []
     have = 0
     for each in packets:
-        # What was taken is in the block that comes next: nothing waits for the one behind it.
+        # The packets taken are in the next block: none waits for the block after that.
         if isinstance(each, PlainRun):
             if held:
                 held += map(each.packet, range(len(each)))
@@ -204,7 +204,7 @@ def blocks(packets: Iterable[Packet | PlainRun], size: int | BlockSize = BLOCK_B
 
 
 def joined(runs: Sequence[PlainRun]) -> Block:
-    """Make one block of runs of packets of one file, which follow one another."""
+    """Join contiguous runs of packets of one file into a block."""
     data, starts, ends = runs[0].data, runs[0].starts, runs[0].ends
     if len(runs) > 1:
         bases = [0, *accumulate(len(run.data) for run in runs)]
@@ -220,7 +220,7 @@ def joined(runs: Sequence[PlainRun]) -> Block:
 
 
 def gathered(packets: Sequence[Packet]) -> Block:
-    """Make one block of packets, of which there is one at least."""
+    """Make a block of packets, at least one."""
     starts: list[int] = []
     ends: list[int] = []
     at = 0
@@ -244,19 +244,19 @@ def gathered(packets: Sequence[Packet]) -> Block:
 
 
 # -- from when to when an input has packets -----------------------------------------------------------
-# The times of packets of several threads of a capture differ in their order by less than a second: that is no clock.
+# A capture with several threads writes packets out of order by less than a second: that is no change of the clock.
 
 _BACK_NS: Final = 1_000_000_000
 
 
 class TimeSpan:
-    """Give it each block."""
+    """The range of time of the blocks that it is fed, and the first step back of the clock."""
 
     def __init__(self) -> None:
         self.first_ns: int | None = None  #: the earliest time
         self.last_ns: int | None = None  #: the latest
         self.back: Where | None = None  #: the first packet that is a second or more before the one ahead of it
-        self.back_ns = 0  #: by so much
+        self.back_ns = 0  #: by how much
         self._before: int | None = None
 
     def meet(self, block: Block) -> None:
@@ -275,7 +275,7 @@ class TimeSpan:
         )
 
     def _look_back(self, block: Block) -> None:
-        """Find where the clock goes back, if it does."""
+        """Find where the clock goes back, if anywhere."""
         before = self._before
         for row, ts_ns in enumerate(block.batch.times):
             if ts_ns == NO_TIME:
@@ -290,18 +290,18 @@ class TimeSpan:
 
 
 class PacketsUntil:
-    """Leave out packets that are later than a time; of a clock that goes back, each by its own time.
+    """A cutter that drops packets later than a time; each by its own time, also where the clock goes back.
 
-    ``end``: returns the last time (ns) that counts, from that of the capture's first packet.
+    ``end``: returns the last time (ns) to keep, given the time of the capture's first packet.
     """
 
     def __init__(self, end: Callable[[int | None], int]) -> None:
         self._end = end
         self._begins_ns: int | None = None
-        self.end_ns: int | None = None  #: the last time that counts, once packets were left out
+        self.end_ns: int | None = None  #: the last time to keep, once packets were dropped
 
     def cut(self, block: Block) -> Block | None:
-        """Return a block without what is too late; None where nothing is left. Packets without a time stay."""
+        """Return a block without packets that are too late; None if none is left. Packets without a time stay."""
         if self._begins_ns is None:
             self._begins_ns = block.begins_ns
         end_ns = self._end(self._begins_ns)

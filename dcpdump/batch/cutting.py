@@ -1,4 +1,4 @@
-"""Cutting: the bytes that a batch of packets brought, cut into frames, as long as splitters are ready for it."""
+"""Cut the bytes of a batch of packets into frames, many at once where splitters are ready."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
-#: Segments that are cut together, at least and at most, and bytes of them.
+#: The least and the most segments that are cut together, and the most bytes of them.
 _LEAST: Final = 4
 _MOST: Final = 65_536
 _MOST_BYTES: Final = 64 * 1024
-#: What the frames that are made to pieces at a time may weigh. One that is decoded by itself uses some 3 KB.
+#: The most frames of a piece, weighed by memory. A frame that is decoded as a record takes about 3 KB.
 MOST_WEIGHT: Final = 8_192
 
 
 class Cutting:
-    """Cuts segments into ``frames``; ``involved`` are the conversations that these are of, by number.
+    """A cutter of segments into ``frames``; ``involved``: the conversations of these, by number.
 
-    ``conversations`` are those of a Dissector, by their connections' numbers. ``begun`` is what the frames weigh that
-    were taken away with ``begin``; it counts until it is set anew. ``most``: what all may weigh before it is full.
+    ``conversations``: a Dissector's, by connection number. ``begun``: the weight of the frames removed by ``begin``,
+    which counts until it is set again. ``most``: the weight of all frames at which it is full.
     """
 
     __slots__ = ("_conversations", "_most", "_reach", "_tally", "begun", "frames", "involved")
@@ -38,10 +38,10 @@ class Cutting:
         self._conversations = conversations
         self._tally = tally
         self._most = most
-        self._reach = _MOST  # how many segments are joined: few, where joining many came to nothing
+        self._reach = _MOST  # how many segments are joined next: few, after joining many failed
 
     def begin(self) -> tuple[Frames, dict[int, Conversation]]:
-        """Return the frames so far and whom they are of, and begin anew."""
+        """Return the frames so far with their conversations, and begin new ones."""
         self.begun += self.frames.weight
         done = self.frames, self.involved
         self.frames, self.involved = Frames(), {}
@@ -49,13 +49,13 @@ class Cutting:
 
     @property
     def full(self) -> bool:
-        """Return whether frames are as many as should be kept."""
+        """Return whether no more frames should be added."""
         return self.begun + self.frames.weight >= self._most
 
     def take(self, segments: Segments, at: int, *, opened: bool = False) -> int:
-        """Cut segments from ``at`` on until it is full, and return the first that is not cut, or is not for this.
+        """Cut segments from ``at`` on until it is full; return the first that was not cut here.
 
-        ``opened``: they are the text of TLS connections, which as they were sent are not for this.
+        ``opened``: the segments are decrypted text; encrypted segments are not cut here.
         """
         conversations, tally = self._conversations, self._tally
         places, pieces = segments.places, segments.pieces
@@ -90,7 +90,7 @@ class Cutting:
         return at
 
     def _cut(self, segments: Segments, at: int, stop: int, conversation: Conversation, splitter: FrameSplitter) -> int:
-        """Cut segments ``at`` … ``stop``-1, all of one direction, or those before the first that is not ordinary."""
+        """Cut segments ``at`` … ``stop``-1, all of one direction, up to the first that is not ordinary."""
         frames, tally, pieces, place = self.frames, self._tally, segments.pieces, segments.places[at]
         offset, have, before, size = splitter.offset, splitter.held, len(frames), frames.size
         while (used := splitter.take(pieces[at:stop], frames, place)) < 0:

@@ -1,7 +1,7 @@
-"""Dissector of blocks: blocks of packets in, pieces of output out. What is ordinary is taken many at a time.
+"""Dissect blocks of packets to pieces of output; ordinary packets and frames are handled many at a time.
 
-What is ordinary of packets ``net`` takes at once, and of frames ``wire`` does; all else takes the Dissector's own way,
-and lands among the same frames. Both are verbs of the same machines, so nothing is handed over between them.
+Ordinary packets are reassembled in batches by ``net``, ordinary frames cut in batches by ``wire``; any other goes one
+by one through the Dissector, into the same frames. Both ways use the same objects, so no state is handed over.
 """
 
 from abc import ABC, abstractmethod
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 
-#: The C library gives freed memory back to the system, and asks for it again for the next block, unless so much was
-#: freed at once before: an eighth of the time of a table.
+#: Freed once at the start: otherwise the C library returns freed memory to the system after each block, and asks for it
+#: again, which took an eighth of the time of a table.
 _MEMORY_KEPT = 16 * 1024 * 1024
-#: What a segment may cost beside its bytes, when deciding how soon to look at the memory again.
+#: Bytes that a segment may cost beside its own, when deciding how soon to add up the memory again.
 _SEGMENT = 256
 
 
 class BlockDissector(Dissector, ABC, Generic[P]):
-    """Feed it blocks; it yields pieces of output. ``gaps`` collects losses, to be taken away by its owner.
+    """A dissector that is fed blocks and yields pieces of output. ``gaps`` collects losses; the owner empties it.
 
-    What a piece is, is for those who inherit: they make it of the frames that completed.
+    Subclasses define what a piece is; they make it from completed frames.
     """
 
-    most = MOST_WEIGHT  #: as Cutting has it
-    block_bytes = BLOCK_BYTES  #: of packets that are best fed at once
+    most = MOST_WEIGHT  #: as in Cutting
+    block_bytes = BLOCK_BYTES  #: of packets per block that suits this dissector
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
@@ -55,21 +55,21 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         self._limits = limits
         self._connections.in_runs = True
         self._cutting = Cutting(self._conversations, self.tally, self.most)
-        self.next_frame = 1  #: the number that the next frame will have
-        self._pieces: list[P] = []  # that are finished
-        self.releasing = False  #: what a packet made known is not all in pieces yet
+        self.next_frame = 1  #: the number of the next frame
+        self._pieces: list[P] = []  # finished pieces
+        self.releasing = False  #: events of a packet are not all in pieces yet
         self.gaps: list[Lost] = []
 
     @property
     def waiting(self) -> bool:
-        """Return whether bytes wait behind a hole, or the rest of those that waited is not in pieces yet."""
+        """Return whether bytes wait behind a hole, or are not all in pieces yet."""
         return self.releasing or self.balance.pending_bytes > 0
 
     def feed_block(self, block: Block) -> Iterator[list[P]]:
-        """Take the next packets, and yield the pieces that they complete, as many at a time as may be kept.
+        """Dissect the next packets, and yield the pieces that they complete, in lists of bounded size.
 
-        A list is emptied when the next is asked for, which all have to be before the next block is fed. The last may
-        have no pieces, but ``gaps`` may be there.
+        A list is emptied when the next is requested; all have to be taken before the next block is fed. The last may be
+        empty, but there may be ``gaps``.
         """
         self._connections.carved.update(block.carved)
         yield from self._open_waiting()
@@ -88,18 +88,18 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         yield from self._taken()
 
     def feed_packet(self, packet: Packet) -> Iterator[list[P]]:
-        """Take the next packet, and yield pieces where they are as much as may be kept."""
+        """Dissect the next packet, and yield the pieces so far if their size is at its bound."""
         deliveries = self._connections.feed(packet)
         self._fed(packet)
         yield from self._deliver(deliveries)
 
     def idle(self) -> Iterator[list[P]]:
-        """Yield what new secrets make known while nothing comes."""
+        """Yield the pieces that new secrets make possible while no packets come."""
         yield from self._open_waiting()
         yield from self._taken()
 
     def close_blocks(self) -> Iterator[list[P]]:
-        """End the input, and yield the pieces that are left, as ``feed_block`` does."""
+        """End the input, and yield the last pieces, as ``feed_block`` does."""
         yield from self._open_waiting()
         yield from self._deliver(self._connections.close())
         for conversation in list(self._conversations.values()):
@@ -108,33 +108,33 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         yield from self._taken()
 
     def _taken(self) -> Iterator[list[P]]:
-        """Yield the pieces that are finished, and begin anew."""
+        """Yield the finished pieces, and begin a new list."""
         self.absorb()
         self._cutting.begun = 0
         pieces, self._pieces = self._pieces, []
         yield pieces
-        pieces.clear()  # or they would be there while the next are made
+        pieces.clear()  # or they would stay in memory while the next are made
 
     def _full(self) -> Iterator[list[P]]:
-        """Yield the pieces that are finished where they are as much as may be kept."""
+        """Yield the finished pieces if their size is at its bound."""
         if self._cutting.full:
             yield from self._taken()
 
     def _took(self, block: Block, at: int, stop: int, segments: Segments) -> None:
-        """Note that packets ``at`` … ``stop``-1 of a block were taken at once, and brought ``segments``."""
+        """Note that packets ``at`` … ``stop``-1 of a block were reassembled in a batch, and brought ``segments``."""
 
     def _fed(self, packet: Packet) -> None:
-        """Note that a packet was fed to the connections by itself."""
+        """Note that a packet was fed to the connections alone."""
 
     def _open_waiting(self) -> Iterator[list[P]]:
-        """Follow what new secrets make known of what waited for them."""
+        """Handle the events that new secrets make possible."""
         for conversation, events in self._unsealing.open_waiting(list(self._conversations.values())):
             for direction, event in events:
                 self._follow(conversation, direction, event)
                 yield from self._full()
 
     def _deliver(self, deliveries: list[Delivery]) -> Iterator[list[P]]:
-        """Take what a packet made known."""
+        """Handle the events of a packet."""
         if not deliveries:
             return
         self.releasing = True
@@ -150,7 +150,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         self.releasing = False
 
     def _cut(self, segments: Segments) -> Iterator[list[P]]:
-        """Have the splitters cut the bytes of segments."""
+        """Cut the bytes of segments into frames."""
         self._note_sources(segments)
         at, count = 0, len(segments)
         while (at := self._cutting.take(segments, at)) < count:
@@ -167,7 +167,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
             self._weigh()
 
     def _note_sources(self, segments: Segments) -> None:
-        """Note which captures the bytes of connections are from."""
+        """Note the captures from which the bytes of connections come."""
         sources: Iterable[tuple[int, int]] = [(place, 0) for place in set(segments.places)]
         if len(segments.files) > 1:
             sources = zip(segments.places, map(segments.file.__getitem__, segments.rows), strict=True)
@@ -180,7 +180,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
                     conversation.note_source(segments.files[file])
 
     def _unseal(self, conversation: Conversation, segments: Segments, at: int) -> Generator[list[P], None, int]:
-        """Open the TLS records in segments from ``at`` on that are of one direction; return the first behind them."""
+        """Decrypt the segments of one direction from ``at`` on; return the first segment after them."""
         tls, places = conversation.tls, segments.places
         assert tls is not None
         place, stop = places[at], at + 1
@@ -222,7 +222,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         return splitter
 
     def _framed(self, conversation: Conversation, direction: int, raw: RawFrame) -> list[Record]:
-        """Keep a frame for the next piece."""
+        """Add a frame to the next piece."""
         number = conversation.connection.number
         self._cutting.involved[number] = conversation
         self._cutting.frames.add(raw, 2 * number + direction)
@@ -231,12 +231,12 @@ class BlockDissector(Dissector, ABC, Generic[P]):
     # -- what connections remember ----------------------------------------------------------------------
 
     def absorb_of(self, conversation: Conversation) -> None:
-        """Have a session learn from all its frames so far."""
+        """Bring the session of a conversation up to date with all frames so far."""
         if conversation.connection.number in self._cutting.involved:
             self.absorb()
 
     def absorb(self) -> None:
-        """Have the sessions learn from all frames so far, which makes a piece."""
+        """Bring all sessions up to date with the frames so far; this makes a piece."""
         frames, involved = self._cutting.begin()
         if len(frames):
             first, self.next_frame = self.next_frame, self.next_frame + len(frames)
@@ -244,22 +244,22 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     @abstractmethod
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> P:
-        """Make a piece of frames, of which the first has the number ``first``, and have their sessions learn."""
+        """Make a piece of frames, numbered from ``first`` on, and update their sessions."""
 
     def _part(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Part":
-        """Make a part of frames, and have their sessions learn. Nothing is imported for columns before."""
+        """Make a part of frames, and update their sessions. NumPy is imported here."""
         from dcpdump.batch.part import part_of
 
         learning = Learning(frames, first, involved)
         rows, records = learning.rows(self._record, show_secrets=self._show_secrets)
-        self.tally.dcp_frames += learning.dcp  # the others were counted as they were recorded
+        self.tally.dcp_frames += learning.dcp  # the others were counted when they were decoded
         part = part_of(frames, first, rows, records, lambda place: ends_of(involved[place >> 1], place & 1))
         part.names.update({number: each.names for number, each in involved.items() if each.names.any})
         return part
 
 
 class StreamsOf(Generic[P]):
-    """What a splitter asks of its connection's session, which first has to learn from its frames so far."""
+    """The streams of a connection for its splitter; the session is first brought up to date."""
 
     __slots__ = ("_conversation", "_dissection")
 
@@ -269,12 +269,12 @@ class StreamsOf(Generic[P]):
 
     @property
     def streams(self) -> Mapping[int, int]:
-        """Opaque → vbucket of the streams that were asked for or seen."""
+        """Opaque → vbucket of the streams that were requested or seen."""
         return self._session.streams
 
     @property
     def complete(self) -> bool:
-        """Whether the connection was seen from its beginning, so that it has no other streams."""
+        """Whether the connection was captured from its beginning, so that all its streams are known."""
         return self._session.complete
 
     def last_seqno(self, opaque: int) -> int | None:
@@ -291,37 +291,37 @@ class StreamsOf(Generic[P]):
 
 
 class Dissection(BlockDissector["Part"]):
-    """Feed it blocks; it returns parts. ``gaps`` collects what connections lost, to be taken away by its owner."""
+    """A dissector whose pieces are parts."""
 
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Part":
         return self._part(frames, first, involved)
 
 
-#: Of the frames of a block, so many may be decoded one by one, or one in so many; else all are taken as columns.
+#: The most frames of a block that are decoded one by one, as a number and as a fraction; with more, all become columns.
 FEW, ONE_IN = 64, 64
-#: Bytes of packets handled at once: few enough that a processor still has at hand what the next step looks at.
+#: Bytes of packets in a block: few enough that the data stays in the processor's cache between steps.
 SMALL_BLOCK_BYTES = 512 * 1024
 
 
 def most_of(frames: Frames) -> int:
-    """Return how many of some frames may be decoded one by one that columns would take at once."""
+    """Return how many of some ordinary frames may be decoded one by one."""
     return max(FEW, len(frames) // ONE_IN)
 
 
 class Picked(NamedTuple):
-    """Frames that may be wanted, among them all that are; the others were passed by."""
+    """Records that may pass the filter, all that do among them; other frames were skipped."""
 
     records: list[Record]
 
 
-#: No frame is wanted for its header.
+#: A table of headers by which no frame is chosen.
 NOTHING = Wanted(bytes(256), bytes(65_536))
 
 
 class Picker(BlockDissector[Union[Picked, "Part"]]):
-    """Feed it blocks; it returns records or parts, in which all frames are that are ``wanted``.
+    """A dissector whose pieces are records or parts with all frames that the filter ``wanted`` may choose.
 
-    It loads nothing for columns before there is a block of which many frames are to be decoded.
+    NumPy is imported at the first block with many frames to decode.
     """
 
     block_bytes = SMALL_BLOCK_BYTES
@@ -355,7 +355,7 @@ class Picker(BlockDissector[Union[Picked, "Part"]]):
 
 
 class NumberPicker(Picker):
-    """Feed it blocks; it returns parts, in which all frames are whose ``numbers`` are wanted."""
+    """A dissector whose pieces are parts with all frames of the given ``numbers``."""
 
     def __init__(
         self,

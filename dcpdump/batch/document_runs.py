@@ -1,7 +1,7 @@
-"""Find the documents of one stream that follow one another among frames, without columns, and what they count.
+"""Find runs of consecutive documents of one stream among frames, and count them, without NumPy.
 
-The snapshot marker before them may be one of them. What is no mutation, deletion or expiration, and what was decoded by
-itself, stands between them as it is.
+A run may begin with the snapshot marker before its documents. Other messages, and documents decoded as records, are
+between the runs as single frames.
 """
 
 from bisect import bisect_left, bisect_right
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 # -- plain documents, inspected without columns -------------------------------------------------------
-# A plain document is a mutation or a deletion with a seqno, without metadata, anything in a reserved field, the stream
-# id 0, or a body where none should be. Others are looked at one by one.
+# A plain document is a mutation, deletion or expiration with a seqno and zeros in reserved fields, without metadata,
+# without the stream id 0, and without a body where none is allowed. Others are examined one by one.
 
 _ENTRY: Final = 16  #: bytes of an entry of a failover log
 _LONGEST_LOG: Final = 256 * _ENTRY
 _PACKED: Final = XATTR | SNAPPY
-_ID_LENGTH: Final = STREAM_ID_LENGTH - 1  #: of a stream id, without the tag of its frame info
-#: Which bit of ``Inspected.forms`` a layout of deletions sets, by the length of its extras.
+_ID_LENGTH: Final = STREAM_ID_LENGTH - 1  #: bytes of a stream id, without the tag of its frame info
+#: The bit of ``Inspected.forms`` for a layout of deletions, by the length of its extras.
 _FORMS: Final = bytes([{18: 1, 21: 2}.get(length, 0) for length in range(256)])
 
 
 def _zeros() -> list[bytes | None]:
-    """Return by opcode and length of extras where in these a plain document has zeros; None where none is plain."""
+    """Return, by opcode and length of extras, the offsets of reserved fields; None where no document is plain."""
     table: list[bytes | None] = [None] * (256 * 256)
     for opcode in (DCP_MUTATION, DCP_DELETION):
         for layout in find(opcode).request:
@@ -54,7 +54,7 @@ _ZEROS: Final = _zeros()
 
 
 def _numbers() -> dict[int, bytes]:
-    """Return by version, 0 for none and else 1 more, where behind it a marker has its numbers; 0 for one it has not."""
+    """Return, by marker version plus 1 (0: no version), the offsets of its numbers; 0 for a number it lacks."""
     table: dict[int, bytes] = {}
     names = ("start_seqno", "end_seqno", "snapshot_type", "high_completed_seqno", "purge_seqno")
     for layout in find(DCP_SNAPSHOT_MARKER).request:
@@ -71,29 +71,29 @@ Announced = tuple[int, int, int, int | None]
 
 
 class Texts(NamedTuple):
-    """Values of a run that are marked JSON, and nothing else."""
+    """The values of a run whose datatype is JSON alone."""
 
-    data: bytes  #: they lie in here
-    places: list[int]  #: which documents of the run they are of
+    data: bytes  #: the bytes with the values
+    places: list[int]  #: indexes of their documents in the run
     starts: list[int]
     ends: list[int]
 
 
 class Inspected(NamedTuple):
-    """What inspecting a run of plain documents found."""
+    """The result of inspecting a run of plain documents."""
 
     rising: bool  #: each seqno is above the one before
     longest: int  #: bytes of the longest key, prefix included
-    sound: bool  #: each key starts with a collection id as it should be
-    forms: int  #: of deletions: bit 0 where there is one of layout 1, bit 1 where there is one of layout 2
+    sound: bool  #: each key starts with a valid collection id
+    forms: int  #: bit 0: there are deletions of layout 1; bit 1: of layout 2
     seqnos: list[int]
     keys: list[bytes]  #: as they are on the wire
-    texts: Texts  #: the values that are marked JSON
-    packed: list[tuple[int, int, bytes]]  #: of what is compressed or has xattrs: which document, datatype and value
+    texts: Texts  #: the values whose datatype is JSON
+    packed: list[tuple[int, int, bytes]]  #: of compressed values and those with xattrs: index, datatype, value
 
 
 def announced(data: bytes, start: "i64") -> Announced | None:
-    """Return the snapshot that a regular marker announces; None where it also says up to where was purged."""
+    """Return the snapshot in a well-formed marker; None if the marker also has a purge seqno."""
     body = body_of(data, start)
     versioned: i64 = 1 if data[start + 4] == 1 else 0
     places = _NUMBERS[data[body] + 1 if versioned else 0]
@@ -106,7 +106,7 @@ def announced(data: bytes, start: "i64") -> Announced | None:
 
 
 def is_bare(data: bytes, start: "i64") -> bool:
-    """Return whether a request for a stream has extras alone, or its answer is a grant with a short failover log."""
+    """Return whether a stream request has extras only, or its response is a grant with a short failover log."""
     body = be32(data, start + 8)
     if data[start] == CLIENT_REQUEST:
         extras: i64 = data[start + 4]
@@ -115,7 +115,7 @@ def is_bare(data: bytes, start: "i64") -> bool:
 
 
 def is_plain(data: bytes, start: "i64") -> bool:
-    """Return whether a whole document is plain."""
+    """Return whether a complete document is plain."""
     body = body_of(data, start)
     opcode: i64 = data[start + 1]
     extras: i64 = data[start + 4]
@@ -137,7 +137,7 @@ def is_plain(data: bytes, start: "i64") -> bool:
 
 
 def inspect(data: bytes, first: int, count: int) -> Inspected:
-    """Inspect so many plain documents, which follow one another in ``data`` from ``first`` on."""
+    """Inspect ``count`` contiguous plain documents in ``data``, from ``first`` on."""
     seqnos: list[int] = []
     keys: list[bytes] = []
     places: list[int] = []
@@ -180,7 +180,7 @@ def _value_length(data: bytes, start: "i64") -> "i64":
 
 #: Opcodes of documents, in the order in which runs count them.
 DOCUMENTS: Final = (DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION)
-#: By opcode: 0 where it is not one of these, else 1 more than its place among them.
+#: By opcode: 1 more than its index in DOCUMENTS; 0 for other opcodes.
 _KINDS: Final = bytes([DOCUMENTS.index(opcode) + 1 if opcode in DOCUMENTS else 0 for opcode in range(256)])
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
@@ -191,30 +191,30 @@ RunFacts = tuple[int, int, int, int, int, int, int, int, int]
 
 
 class RowRun(NamedTuple):
-    """Documents of one stream, perhaps with their marker: rows ``begin`` … ``end``-1, whose times never go back."""
+    """Consecutive documents of a stream, perhaps after a marker: rows ``begin`` … ``end``-1; times never go back."""
 
     begin: int
     end: int
     place: int  #: twice the number of the connection, plus the direction
     facts: RunFacts
-    kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of each message that there is
-    pause_ns: int  #: the longest time between two of them
-    data: bytes  #: they follow one another in there,
-    start: int  #: from here on
-    snapshot: Announced | None  #: by the marker that is its first frame, if it is one
+    kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes of each message in it
+    pause_ns: int  #: the longest time between two frames
+    data: bytes  #: the bytes in which the frames follow one another,
+    start: int  #: from this offset on
+    snapshot: Announced | None  #: from the marker that is the first frame, if there is one
 
 
 class Single(NamedTuple):
-    """A frame by itself."""
+    """A frame outside of runs."""
 
     row: int
     place: int
     ts_ns: int  #: NO_TIME where it has none
-    data: bytes  #: its bytes; none where it was to stand by itself
+    data: bytes  #: its bytes; empty for a frame in ``alone``
 
 
 def rises(frames: Frames) -> bool:
-    """Return whether all frames have times that never go back, or none has one."""
+    """Return whether the frames' times never go back, or no frame has a time."""
     if None in frames.times:
         return frames.times.count(None) == len(frames.times)
     before: i64 = NO_TIME
@@ -227,20 +227,20 @@ def rises(frames: Frames) -> bool:
 
 
 def runs_of(frames: Frames, alone: list[int], *, with_rules: bool) -> list[RowRun | Single]:
-    """Return frames in their order, documents as runs. ``alone``: rows that are to stand by themselves.
+    """Return frames in their order, documents as runs. ``alone``: rows that must not be in runs.
 
-    ``with_rules``: only plain documents are in runs, no markers. What is not whole, or found on weak evidence, and what
-    bytes are missing before is among ``alone``; what has no time stands by itself too.
+    ``with_rules``: runs have only plain documents, and no markers. ``alone`` has the frames that are incomplete, were
+    found on weak evidence, or follow missing bytes; frames without a time are in no run either.
     """
     bounds, times = frames.bounds, frames.times
     runs = _Runs()
     count: i64 = len(frames)
     at: i64 = 0
-    by: i64 = -1  # the packet that completed the latest frame,
-    bound: i64 = 0  # and what it completed,
+    by: i64 = -1  # index of the packet that completed the latest frame,
+    bound: i64 = 0  # and the end of what it completed,
     ts: i64 = NO_TIME  # and when
     timed = False
-    passed: i64 = 0  # of ``alone``
+    passed: i64 = 0  # index in ``alone``
     stands: i64 = alone[0] if alone else -1
     for number, data in enumerate(frames.pieces):
         turn: i64 = frames.firsts[number + 1] if number + 1 < len(frames.firsts) else count
@@ -248,10 +248,10 @@ def runs_of(frames: Frames, alone: list[int], *, with_rules: bool) -> list[RowRu
         limit: i64 = frames.begins[number + 1] if number + 1 < len(frames.begins) else frames.size
         runs.turn_to(data, frames.places[number])
         start: i64 = 0
-        lead: i64 = -1  # where the marker begins that is the frame before, if it is one
-        opaque: i64 = -1  # of the run; -1: there is none
+        lead: i64 = -1  # offset of the frame before, if that is a marker
+        opaque: i64 = -1  # offset in the run; -1: none
         vbucket: i64 = -1
-        before: i64 = 0  # the time of its latest frame
+        before: i64 = 0  # time of the run's latest frame
         while at < turn:
             length = HEADER_LENGTH + be32(data, start + 8)
             while bound < min(base + start + length, limit):
@@ -288,7 +288,7 @@ def runs_of(frames: Frames, alone: list[int], *, with_rules: bool) -> list[RowRu
 
 
 def offsets_of(frames: Frames, place: int) -> tuple[list[int], list[int]]:
-    """Return the rows of the frames of a direction, and where each begins in it."""
+    """Return the rows of a direction's frames, and their offsets in it."""
     rows: list[int] = []
     offsets: list[int] = []
     count: i64 = len(frames)
@@ -308,7 +308,7 @@ def offsets_of(frames: Frames, place: int) -> tuple[list[int], list[int]]:
 
 
 def singles_of(frames: Frames, begin: int, end: int) -> list[Single]:
-    """Return frames ``begin`` … ``end``-1 by themselves, with their bytes."""
+    """Return frames ``begin`` … ``end``-1 as single ones, with their bytes."""
     found: list[Single] = []
     number = bisect_right(frames.firsts, begin) - 1
     for row in range(begin, end):
@@ -326,7 +326,7 @@ def singles_of(frames: Frames, begin: int, end: int) -> list[Single]:
 
 
 class _Runs:
-    """The runs that were found, and the one that may continue."""
+    """The runs found so far, and the one that may continue."""
 
     __slots__ = (
         "_begin",
@@ -352,38 +352,38 @@ class _Runs:
         self._data = b""
         self._place = 0
         # Of the run:
-        self._size: i64 = 0  # bytes of all frames; 0 where there is no run
+        self._size: i64 = 0  # bytes of all frames; 0: there is no run
         self._begin: i64 = 0  # its first row
-        self._first: i64 = 0  # where its first frame begins
+        self._first: i64 = 0  # offset of its first frame
         self._last: i64 = 0  # and its last
         self._first_ns: i64 = 0
         self._last_ns: i64 = 0
         self._pause: i64 = 0
-        self._high: i64 = 0  # the largest seqno: its first four bytes,
-        self._low: i64 = 0  # and the others
-        self._snapshot: Announced | None = None  # by the marker before its first document,
+        self._high: i64 = 0  # the largest seqno: its upper four bytes,
+        self._low: i64 = 0  # and its lower four
+        self._snapshot: Announced | None = None  # from the marker before its first document,
         self._marker_size: i64 = 0  # and the bytes of that
-        self._frames = [0, 0, 0]  # that are no mutations, by kind
+        self._frames = [0, 0, 0]  # frames that are no mutations, by kind
         self._bytes = [0, 0, 0]
 
     def turn_to(self, data: bytes, place: int) -> None:
-        """Continue with other bytes, of a direction; there must be no run."""
+        """Continue with the bytes of another direction; there must be no open run."""
         self._data, self._place = data, place
 
     def stand(self, row: "i64", start: "i64", length: "i64", ts: "i64") -> None:
-        """Add a frame by itself, with so many of its bytes."""
+        """Add a single frame, with ``length`` of its bytes."""
         kept = self._data[start : start + length]
         self.found.append(_row(Single, (row, self._place, ts, kept)))
 
     def has_id_of(self, start: "i64") -> bool:
-        """Return whether a frame has the stream id of the run, or as that none."""
+        """Return whether a frame has the run's stream id, or none like the run."""
         data = self._data
         if data[start] != ALT_CLIENT_REQUEST and data[self._first] != ALT_CLIENT_REQUEST:
             return True
         return stream_id(data, start) == stream_id(data, self._first)
 
     def begin(self, row: "i64", start: "i64", ts: "i64", lead: "i64") -> None:
-        """Begin with a document. ``lead``: where the marker before it begins, -1 where there is none."""
+        """Begin a run with a document. ``lead``: the offset of the marker before it, -1 without one."""
         self._begin, self._first, self._first_ns = row, start, ts
         self._high = self._low = -1
         self._last_ns, self._pause = ts, 0
@@ -415,7 +415,7 @@ class _Runs:
             self._bytes[kind - 1] += length
 
     def end(self, row: "i64") -> None:
-        """End the run, if there is one, before a row."""
+        """End the run, if there is one; ``row`` is the first row after it."""
         if not self._size:
             return
         data, first, last = self._data, self._first, self._last
@@ -442,7 +442,7 @@ class _Runs:
         self._size = 0
 
     def _kinds(self, row: "i64") -> tuple[tuple[int, int, int], ...]:
-        """Return opcode, frames and bytes of each message that is in the run, which ends before a row."""
+        """Return opcode, frames and bytes of each message in the run; ``row`` is the first row after it."""
         kinds: list[tuple[int, int, int]] = []
         count, frames, sizes = row - self._begin, self._frames, self._bytes
         if self._snapshot is not None:

@@ -1,4 +1,4 @@
-"""Ends: who sends to whom, of the frames of a direction and of what it lost."""
+"""Describe a direction of a connection: who sends to whom, and which of its bytes were lost."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.value import Meaning
 
-#: A frame that says nothing: for what looks at where a frame is from, or at its key alone.
+#: A frame without content, for records of which only the origin or the key matters.
 BLANK = decode(RawFrame.of(b"\x80" + bytes(HEADER_LENGTH - 1)))
 
 
@@ -29,11 +29,11 @@ class Ends:
 
     @property
     def place(self) -> int:
-        """Return the number of the direction among those of all connections: twice the connection's, plus 0 or 1."""
+        """Return the number of the direction among all: twice the connection's number, plus 0 or 1."""
         return 2 * self.connection + self.direction
 
     def redacted(self, redactor: Redactor | None) -> "Ends":
-        """Return the ends as they may be shown."""
+        """Return the direction with its addresses redacted."""
         if redactor is None:
             return self
         shown = redactor.record(Record(0, BLANK, Meaning(), None, None, self.connection, 0, self.src, self.dst))
@@ -41,7 +41,7 @@ class Ends:
 
 
 def ends_of(conversation: Conversation, direction: int) -> Ends:
-    """Return who sends to whom in a direction of a conversation."""
+    """Return a direction of a conversation."""
     src, dst = conversation.ends[direction]
     connection = conversation.connection
     return Ends(connection.number, direction, src, dst, connection.syn, connection.carved > 0)
@@ -51,6 +51,6 @@ class Lost(NamedTuple):
     """Bytes of a direction that are in no frame: never captured, or skipped."""
 
     ends: Ends
-    gap: Gap  #: where they are, as offsets of frames go; its length is that of the text that is missing
-    sent: tuple[Gap, ...] = ()  #: what was never captured, as it was sent
+    gap: Gap  #: in the offsets of frames; of TLS its length is that of the missing text
+    sent: tuple[Gap, ...] = ()  #: the bytes never captured, in the offsets of TCP
     skipped: int = 0

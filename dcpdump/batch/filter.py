@@ -1,7 +1,7 @@
-"""Masks: the clauses that choose frames, over many at once. The same clauses in the same words as one by one.
+"""Apply the clauses of a filter to many frames at once, with the results that they have one by one.
 
-What the header tells is asked first, then fields, then keys: a frame that one of them refuses is decoded no
-further. Frames that were decoded one by one are asked the one-by-one way.
+Clauses on headers come first, then those on fields, then those on keys: a frame that one refuses is decoded no further.
+Frames that were decoded as records are tested as records.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ from dcpdump.wire.value import Meaning
 
 
 class HeaderColumns(Protocol):
-    """What masks ask of headers. Of a request ``word`` is the vbucket, of a response ``status`` the status."""
+    """The columns of headers that masks read. ``word``: a request's vbucket; ``status``: a response's status."""
 
     @property
     def magic(self) -> Array: ...
@@ -46,7 +46,7 @@ class HeaderColumns(Protocol):
 
 
 class FrameRows(Protocol):
-    """What masks ask of frames: a part, or the columns of an index."""
+    """The columns of frames that masks read: a part's, or those of an index."""
 
     def __len__(self) -> int: ...
     @property
@@ -67,27 +67,27 @@ HeaderMask = Callable[[FrameRows], Array]
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """The clauses of one run. ``whole`` is the filter for records, of the same clauses."""
+    """The clauses of a filter, as masks. ``whole``: the same filter for records."""
 
     whole: FrameFilter
     header: tuple[HeaderMask, ...] = ()
-    any_frame: tuple[HeaderMask, ...] = ()  #: of those, the ones that are true of every frame, planned or not
+    any_frame: tuple[HeaderMask, ...] = ()  #: of those, the ones that hold for frames without a plan, too
     seqno: Ranges | None = None
     collection: CollectionChoice | None = None
     key: Clause | None = None
     window: TimeWindow | None = None
     problems: bool = False
-    vbucket: bool = False  #: there is a clause of vbuckets
-    latency: bool = False  #: there is a clause of latencies
+    vbucket: bool = False  #: there is a clause on vbuckets
+    latency: bool = False  #: there is a clause on latencies
 
     @property
     def header_only(self) -> bool:
-        """Return whether headers, places and times decide everything."""
+        """Return whether headers, connections and times decide everything."""
         nothing_else = self.seqno is None and self.collection is None and self.key is None
         return nothing_else and not self.problems and not self.latency
 
     def by_header(self, part: FrameRows) -> Array:
-        """Return which frames' headers and places are wanted."""
+        """Return a mask of the frames whose header, connection and time pass."""
         keep = np.ones(len(part), bool)
         for mask in self.header:
             keep &= mask(part)
@@ -101,20 +101,20 @@ class Masks:
         return keep
 
     def undecided(self, part: Part) -> list[int]:
-        """Return the rows with records that the filter for records has to decide."""
+        """Return the rows with records that have to be tested as records."""
         if not len(part.records) or not self.any_frame:
             return list(part.records)
         rows = np.fromiter(part.records, np.int64, len(part.records))
         keep = np.ones(len(part), bool)
         for mask in self.any_frame:
             keep &= mask(part)
-        keep |= part.header.server  # their opcodes are a space of their own
-        keep[list(part.odd)] = True  # of those not even the header may be there
+        keep |= part.header.server  # server messages have opcodes of their own
+        keep[list(part.odd)] = True  # damaged frames may lack even a header
         found: list[int] = rows[keep[rows]].tolist()
         return found
 
     def by_fields(self, group: Group) -> Array:
-        """Return which frames' fields are wanted."""
+        """Return a mask of the group's frames whose fields pass."""
         if self.seqno is None:
             return np.ones(len(group.rows), bool)
         if group.plan.has("start_seqno") and group.plan.has("end_seqno"):
@@ -126,7 +126,7 @@ class Masks:
         return found
 
     def by_collection(self, part: Part, rows: Array, collection: Array, split: Array) -> Array:
-        """Return which rows' collections are wanted; ``split``: whether there is one."""
+        """Return a mask of the rows whose collection passes; ``split``: whether the key has one."""
         chosen = self.collection
         if chosen is None:
             return np.ones(len(split), bool)
@@ -139,14 +139,14 @@ class Masks:
         return found
 
     def by_key(self, keys: Sequence[bytes]) -> Array:
-        """Return which keys are wanted."""
+        """Return a mask of the keys that pass."""
         if self.key is None:
             return np.ones(len(keys), bool)
         return np.array([self.key(Record(0, BLANK, Meaning(key=key), None)) for key in keys], bool)
 
 
 def masks(texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | None = None) -> Masks:
-    """Parse the texts of options, by their names, which ``whole`` was made of too."""
+    """Parse the options of a filter, by name; ``whole`` was made from the same options."""
     header = tuple(build(texts[name]) for name, build in _HEADER.items() if name in texts)
     return Masks(
         whole,
@@ -188,7 +188,7 @@ def _status(text: str) -> HeaderMask:
 
 
 def _latency(_text: str) -> HeaderMask:
-    """Only responses have one; which of them, their requests decide."""
+    """Pass responses, the only frames with a latency; the record decides about each."""
     return lambda part: responses(part.header.magic)
 
 
@@ -208,7 +208,7 @@ def _frame(text: str) -> HeaderMask:
 
 
 def _place(parse: Callable[[str], Clause]) -> Callable[[str], HeaderMask]:
-    """A clause that reads only whose frame it is: asked once for each direction of a connection."""
+    """Return a mask for a clause on connections and addresses: evaluated once for each direction."""
 
     def build(text: str) -> HeaderMask:
         clause = parse(text)
@@ -269,7 +269,7 @@ def _overlap(ranges: Ranges, start: Array, end: Array) -> Array:
 
 
 def wanted_rows(part: Part, wanted: Masks) -> Sequence[int]:
-    """Return the rows that a filter wants. What their headers and fields exclude is decoded no further."""
+    """Return the rows that pass a filter. Rows that headers and fields exclude are decoded no further."""
     if not wanted.whole.clauses:
         return range(len(part))
     keep = wanted.by_header(part)
@@ -286,7 +286,7 @@ def wanted_rows(part: Part, wanted: Masks) -> Sequence[int]:
 
 
 def _with_keys(part: Part, wanted: Masks, rows: Array) -> list[int]:
-    """Return those of planned rows whose keys and collections are wanted."""
+    """Return those of the planned rows whose keys and collections pass."""
     keys = part.keys.of(rows)
     good = wanted.by_collection(part, rows, keys.collection, keys.split)
     if wanted.key is not None:

@@ -1,4 +1,4 @@
-"""Gather: records that stand anywhere in bytes as arrays, and the distinct values of an array."""
+"""Gather structs at any offsets of bytes as an array, and find the distinct values of an array."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ Array = NDArray[Any]
 
 
 def overlapping(data: Array, dtype: np.dtype[Any]) -> Array:
-    """View bytes as records of a type, one starting at every byte: index it with places to gather records."""
+    """View bytes as structs, one starting at every byte: index the view with offsets to gather structs."""
     count = max(0, len(data) - dtype.itemsize + 1)
     records: Array = np.ndarray((count,), dtype, data, strides=(1,))
     return records
 
 
 def records_at(data: Array, dtype: np.dtype[Any], places: Array) -> Array:
-    """Return the records of a type that begin at some places in bytes.
+    """Return the structs of a type at some offsets in bytes.
 
     They are gathered as bytes: NumPy copies those at once, and fields one by one.
     """
@@ -25,9 +25,9 @@ def records_at(data: Array, dtype: np.dtype[Any], places: Array) -> Array:
 
 
 def distinct(values: Array) -> tuple[Array, Array, Array]:
-    """Return the different values, sorted; where each stands first; and of every value, which of them it is.
+    """Return the distinct values, sorted; the first index of each; and for every value, its index among the distinct.
 
-    As numpy.unique does, but faster where they are few or small, which they mostly are.
+    Like ``numpy.unique``, but faster where values are few or small, as they mostly are.
     """
     if not len(values):
         return values, np.zeros(0, np.int64), np.zeros(0, np.int64)

@@ -1,7 +1,7 @@
-"""Hot keys: the documents of which most frames and bytes were sent, in bounded memory.
+"""Count frames and bytes by key, and find the keys with most, in bounded memory.
 
-A dictionary counts each key. Where it has grown too large, the keys with least are forgotten. A key that comes after
-that may be one of them, and have had as much more as the largest of those had.
+A dictionary counts each key. When it has grown too large, the keys with the least counts are forgotten. A key that
+comes later may be one of these, so it may have up to the largest forgotten count more.
 """
 
 from collections.abc import Sequence
@@ -17,44 +17,44 @@ from dcpdump.spec.opcodes import DCP_ABORT, DCP_COMMIT, DCP_DELETION, DCP_EXPIRA
 if TYPE_CHECKING:
     from dcpdump.redact import Redactor
 
-#: Bytes of memory that a key may need, with its counts.
+#: Bytes of memory for a key and its counts.
 _KEY = 512
-_LEAST = 1_024  #: keys that are kept at least
+_LEAST = 1_024  #: the least number of keys that are kept
 _OF_DOCUMENTS = np.isin(
     np.arange(256), (DCP_MUTATION, DCP_DELETION, DCP_EXPIRATION, DCP_PREPARE, DCP_COMMIT, DCP_ABORT)
 )
 
 
 class HotKey(NamedTuple):
-    """What was counted of one document."""
+    """The counts of one key."""
 
     key: bytes
-    collection: int | None  #: its number; None where keys have none
+    collection: int | None  #: the collection's id; None where keys have none
     path: str  #: its name, where that was captured
     amount: Amount
-    error: Amount  #: it may have had so much more
+    error: Amount  #: how many more frames and bytes it may have had
 
     def redacted(self, redactor: "Redactor | None") -> "HotKey":
-        """Return it as it may be shown."""
+        """Return the key with its texts redacted."""
         if redactor is None:
             return self
         return self._replace(key=redactor.hash(self.key), path=redactor.path(self.path) if self.path else "")
 
 
-_Key = tuple[int | None, bytes]  #: the number of a collection, and a key
+_Key = tuple[int | None, bytes]  #: a collection id, and a key
 
 
 class HotKeys:
-    """Counts of frames and bytes by key. ``memory``: bytes of the command's, of which an eighth may be taken."""
+    """Counts of frames and bytes by key. ``memory``: bytes for the command, an eighth of which may be used here."""
 
     def __init__(self, memory: int) -> None:
         self._most = max(_LEAST, memory // 8 // _KEY)
         self._counts: dict[_Key, list[int]] = {}
-        self._error = Amount()  #: a key that comes now may have had so much before
-        self._paths: dict[int, str] = {}  #: the names of collections, empty where several have a number
+        self._error = Amount()  #: how many frames and bytes a new key may have had before
+        self._paths: dict[int, str] = {}  #: names of collections by id; empty where an id has several
 
     def feed(self, part: Part, rows: Sequence[int]) -> None:
-        """Count those rows of a part that are about a document. What has no sound key is not counted."""
+        """Count those of the rows that are about a document. Rows without a valid key are not counted."""
         chosen, header, keys = np.asarray(rows), part.header, part.keys
         chosen = chosen[_OF_DOCUMENTS[header.opcode[chosen]] & REQUEST[header.magic[chosen]]]
         by_itself = np.fromiter(part.records, np.int64, len(part.records))
@@ -89,10 +89,10 @@ class HotKeys:
         for names in part.names.values():
             for number, path in names.known():
                 if self._paths.setdefault(number, path) != path:
-                    self._paths[number] = ""  # of two buckets
+                    self._paths[number] = ""  # the same id in two buckets
 
     def _forget(self) -> None:
-        """Keep the keys with most frames, and those with most bytes."""
+        """Forget all keys but those with most frames, and those with most bytes."""
         kept = dict([*self._with_most(0, self._most // 2), *self._with_most(1, self._most // 2)])
         gone = [counts for key, counts in self._counts.items() if key not in kept]
         self._error.add(max(each[0] for each in gone), max(each[1] for each in gone))
@@ -102,7 +102,7 @@ class HotKeys:
         return nlargest(count, self._counts.items(), key=lambda item: (item[1][which], item[1], item[0][1]))
 
     def top(self, count: int) -> list[HotKey]:
-        """Return so many keys with most frames, and so many with most bytes: those with most frames first."""
+        """Return the ``count`` keys with most frames and the ``count`` with most bytes, sorted by frames."""
         found = dict([*self._with_most(0, count), *self._with_most(1, count)])
         rows = [
             HotKey(key, collection, self._paths.get(collection or 0, ""), Amount(*counts[:2]), Amount(*counts[2:]))

@@ -1,7 +1,7 @@
-"""Go through frames that completed, and have the session of each one's connection learn of it, in order.
+"""Go through completed frames in order, and update the session of each one's connection.
 
-What a plan takes is learnt from its bytes, and what does not concern DCP from its header; of all else the decoder for
-one frame makes a record.
+The session is updated from the bytes of frames with a plan, and from the headers of messages that are not DCP's. Any
+other frame is decoded as a record.
 """
 
 from bisect import bisect_left
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Later(NamedTuple):
-    """What was known of a frame when it came, and what its record needs beside its bytes."""
+    """A frame that is not decoded yet: the state that its record needs beside its bytes."""
 
     number: int
     vbucket: int | None
@@ -51,7 +51,7 @@ class Later(NamedTuple):
     show_secrets: bool
 
     def record(self, raw: RawFrame) -> Record:
-        """Decode the frame after all. Its key has no collection id, whatever the connection agreed on."""
+        """Decode the frame. Its key has no collection id on any connection."""
         frame = decode(raw, show_secrets=self.show_secrets)
         meaning = interpret(frame, collections=None)
         place = self.connection, self.direction, self.src, self.dst
@@ -59,16 +59,16 @@ class Later(NamedTuple):
 
 
 def renumbered(record: Record | Later, **numbers: Any) -> Record | Later:
-    """Return a frame with another number, or that of another connection."""
+    """Return a frame with another number, or with its connection's number changed."""
     return record._replace(**numbers) if isinstance(record, Later) else replace(record, **numbers)
 
 
-#: Decodes a frame of a direction of a conversation, by its number, and reports it to the session.
+#: Decodes a frame, given its conversation, direction and number, and updates the session.
 Recording = Callable[[Conversation, int, RawFrame, int], Record]
 
-#: A row is a number: where its frame begins; 1 more than the number of its plan, 0 where none takes it; bits: keys have
-#: a collection id, whether they have is not known, that is inferred, datatypes may describe values that were left out;
-#: and how long the collection id of its key is, 0 where it has none as it should be.
+#: A row is one number. From its lowest bits on: the frame's offset; 1 more than its plan's number, 0 without one; four
+#: bits: keys have a collection id, that is unknown, that is inferred, datatypes may describe values that were not sent;
+#: the length of the collection id in its key, 0 without a valid one.
 START_BITS: Final = 44
 PLAN_BITS: Final = 8
 SPLIT: Final = 1 << 52
@@ -78,43 +78,43 @@ UNDERLYING: Final = 1 << 55
 ID_BITS: Final = 56
 ID_MASK: Final = 7
 
-#: What the keys of a connection say of whether they have a collection id: surely; one has none; one is no text.
+#: Evidence on whether keys of a connection have a collection id: certain; a key has none; a key is no text.
 _CERTAIN: Final = 1
 _UNFIT: Final = 2
 _TELLS: Final = 4
 _FIRST_TEXT: Final = 0x20
 _LAST_TEXT: Final = 0x7E
-#: By opcode: messages that change nothing of what is known of a connection, as only their names are known.
+#: By opcode: messages known by name only, which change no session.
 NEIGHBOURS: Final = bytes(
     [not (find(op).known or find(op).secret or find(op).name == UNKNOWN_NAME) for op in range(256)]
 )
 
 
 class Learning:
-    """The frames of ``frames``, of the conversations ``involved``; ``first`` is the number of the first of them."""
+    """A pass over ``frames``, numbered from ``first`` on, of the conversations ``involved``."""
 
     def __init__(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> None:
-        self.dcp = 0  #: how many frames of DCP it learnt of without decoding them
+        self.dcp = 0  #: how many frames of DCP were not decoded
         self._first = first
         self._frames = frames
         self._involved = involved
         self._run = -1
         self._data = b""  # of the run
-        self._base = 0  # where that begins in the bytes of all frames
-        self._start: i64 = 0  # of the frame at hand, in the run
+        self._base = 0  # the run's offset in the bytes of all frames
+        self._start: i64 = 0  # of the current frame, in the run
         self._stop: i64 = 0
-        # Of the connection that the run is of, to be had without asking for it:
+        # Of the run's connection, kept here for speed:
         self._session = Session()
-        self._inferring = False  # whether keys have collections is not known for certain
-        self._inferred: i64 = 0  # what the frames so far say of that
-        self._knows: i64 = 0  # what rows say of that, and of values that were left out
-        # Many messages of one stream come together: the session has to know its vbucket once, and the last seqno.
-        self._opaque: i64 = -1  # of the last message of a stream; -1: none that the session knows
+        self._inferring = False  # it is not certain whether keys have collection ids
+        self._inferred: i64 = 0  # the evidence so far
+        self._knows: i64 = 0  # the bits of rows for that
+        # Messages of one stream often follow one another: the session is told their vbucket once, and the last seqno.
+        self._opaque: i64 = -1  # of the latest message of a stream; -1: none in the session
         self._vbucket: i64 = -1
-        self._body: i64 = -1  # where the last document has its seqno; -1: the session knows it
+        self._body: i64 = -1  # offset of the latest document's seqno; -1: the session has it
 
     def rows(self, recording: Recording, *, show_secrets: bool) -> tuple[list[int], dict[int, Record | Later]]:
-        """Learn of all frames, and return the row of each; and by row what no plan takes."""
+        """Return the row of each frame; and, by row, the records of frames without a plan."""
         frames, rows, records = self._frames, list[int](), dict[int, Record | Later]()
         at: i64 = 0
         count: i64 = len(frames)
@@ -155,7 +155,7 @@ class Learning:
         return rows, records
 
     def raw(self, at: int) -> RawFrame:
-        """Return the frame at hand, which is frame ``at``."""
+        """Return the current frame, which is frame ``at``."""
         frames, run = self._frames, self._run
         if at in frames.odd:
             return frames.odd[at]
@@ -172,7 +172,7 @@ class Learning:
         )
 
     def place(self) -> int:
-        """Return the direction of the frame at hand: twice its connection's number, plus 0 or 1."""
+        """Return the direction of the current frame: twice its connection's number, plus 0 or 1."""
         return self._frames.places[self._run]
 
     def _where(self, stop: int) -> Where:
@@ -182,7 +182,7 @@ class Learning:
         return Where(frames.packets[by], frames.times[by], frames.files[by])
 
     def _turn_to(self, run: int) -> None:
-        """Have at hand what is asked for every frame of a run."""
+        """Copy here what every frame of a run needs."""
         self._settle()
         frames = self._frames
         self._run, self._data, self._base = run, frames.pieces[run], frames.begins[run]
@@ -190,7 +190,7 @@ class Learning:
         self._look()
 
     def _look(self) -> None:
-        """Look at the session, which may have learnt something."""
+        """Copy the session's state here, after it may have changed."""
         session = self._session
         knows: i64 = UNDERLYING if session.underlying_datatype else 0
         have = session.collections
@@ -203,7 +203,7 @@ class Learning:
         self._knows = knows | INFERRED if self._inferring else knows
 
     def _learn(self, start: "i64", plan: Plan, weak: bool) -> None:
-        """Have the session learn of a frame that a plan takes. What was found on weak evidence proves nothing."""
+        """Update the session from a frame with a plan. Frames found on weak evidence are no evidence."""
         if plan.dcp:
             self.dcp += 1
         if self._inferring:
@@ -224,7 +224,7 @@ class Learning:
             self._body = body_of(data, start) + plan.seqno_at
 
     def _infer(self, start: "i64", plan: Plan) -> None:
-        """Infer from a frame whether keys have a collection id, as the session does of one that is decoded."""
+        """Infer from a frame whether keys have a collection id, as the session does from a decoded one."""
         data, session, before = self._data, self._session, self._inferred
         if plan.needs_collections or (data[start] == ALT_CLIENT_REQUEST and data[start + 2]):
             self._inferred |= _CERTAIN
@@ -241,13 +241,13 @@ class Learning:
             self._look()
 
     def _settle(self) -> None:
-        """Have the session know the last seqno of the stream at hand, before anything else may change that."""
+        """Store the latest seqno of the current stream in the session, before another frame may change it."""
         if self._body >= 0:
             self._session.seqnos[self._opaque] = be64(self._data, self._body)
         self._opaque = self._body = -1
 
     def _later(self, at: int, *, show_secrets: bool) -> Later:
-        """Keep the header of a frame that does not concern DCP; decoding it can wait."""
+        """Keep a message that is not DCP's for decoding on request."""
         start, place, number = self._start, self.place(), self._first + at
         vbucket: int | None = be16(self._data, start + 6)
         request = self._pair(number, start)
@@ -257,7 +257,7 @@ class Learning:
         return Later(number, vbucket, request, place >> 1, place & 1, src, dst, show_secrets)
 
     def _pair(self, number: int, start: "i64") -> SessionRequest | None:
-        """Have the session remember a request; or return that which a response answers."""
+        """Store a request in the session; of a response, return its request."""
         data = self._data
         opcode, word, opaque = data[start + 1], be16(data, start + 6), be32(data, start + 12)
         asked: SessionRequest | None = None
@@ -267,13 +267,13 @@ class Learning:
 
 
 def is_damaged(data: bytes) -> bool:
-    """Return whether the sections of the one frame that stands there are longer than its body."""
+    """Return whether a frame's sections are longer than its body."""
     sections: i64 = be16(data, 2) if data[0] in (CLIENT_REQUEST, CLIENT_RESPONSE) else data[2] + data[3]
     return data[4] + sections > be32(data, 8)
 
 
 def is_neighbour(data: bytes, start: "i64") -> bool:
-    """Return whether a frame is sound, and does not concern DCP."""
+    """Return whether a frame is undamaged, and not one of DCP's messages."""
     if not NEIGHBOURS[data[start + 1]] or data[start + 5] > MOST_DATATYPE:
         return False
     if data[start] not in (CLIENT_REQUEST, CLIENT_RESPONSE, ALT_CLIENT_RESPONSE):
@@ -282,18 +282,18 @@ def is_neighbour(data: bytes, start: "i64") -> bool:
 
 
 # -- picking: of frames that completed, those that have to be decoded, in order -----------------------
-# Of all others only is remembered what later frames are read in the light of: messages that a plan takes, requests for
-# streams and their answers, and messages that are no concern of DCP, unless somebody wants them.
+# Frames that the filter does not choose only update the session: messages with a plan, stream requests and their
+# responses, and messages that are not DCP's.
 
-#: What is done with a frame. That of one that nobody wants depends on its opcode and the length of its extras.
+#: The treatments of a frame. That of a frame that is not chosen depends on its opcode and the length of its extras.
 DECODED: Final = 0
 PLANNED: Final = 1
 NEIGHBOUR: Final = 2
 REQUEST: Final = 3
 RESPONSE: Final = 4
-WANTED: Final = 5  #: it is decoded, unless that are so many that columns take all at once
+WANTED: Final = 5  #: it is decoded, unless so many are that columns are faster
 
-_NO_VALUE: Final = bytes((0, 0, 0, 48))  #: the length of a request's body that has none
+_NO_VALUE: Final = bytes((0, 0, 0, 48))  #: the body length of a request without a body
 
 
 def _treatments() -> bytes:
@@ -312,10 +312,10 @@ _TREATMENTS: Final = _treatments()
 
 
 class Picking(Learning):
-    """Frames, of which some are wanted: go through them with ``next``.
+    """A pass over frames, some of which a filter may choose: go through these with ``next``.
 
-    ``strict``: requests for streams and their answers have to be decoded too unless they are bare, and the connection's
-    HELLO was captured.
+    ``strict``: stream requests and their responses are decoded too, unless they are bare and the connection's HELLO was
+    captured.
     """
 
     def __init__(
@@ -326,9 +326,9 @@ class Picking(Learning):
         self._strict = strict
 
     def count(self, most: int) -> int:
-        """Read headers, and return how many frames have to be decoded that columns would not decode one by one.
+        """Return, from headers, how many frames have to be decoded that columns would decode at once.
 
-        More than ``most`` are not counted.
+        Counting stops above ``most``.
         """
         frames, found = self._frames, 0
         opcodes, vbuckets = self._wanted.opcodes, self._wanted.vbuckets
@@ -349,11 +349,11 @@ class Picking(Learning):
         return found
 
     def _is_damaged(self, at: int, data: bytes) -> bool:
-        """Return whether frame ``at``, which is a run by itself, is not whole, or its lengths contradict each other."""
+        """Return whether frame ``at``, the only one of its run, is incomplete, or its lengths contradict each other."""
         return at in self._frames.odd or is_damaged(data)
 
     def next(self, at: int) -> int:
-        """Return the first frame from ``at`` on that has to be decoded, and learn of those before it."""
+        """Return the first frame from ``at`` on that has to be decoded, and update sessions from those before it."""
         if self._run >= 0:
             self._turn_to(self._run)
         found = self._pass(at)
@@ -399,7 +399,7 @@ class Picking(Learning):
         return at
 
     def _ask(self, start: "i64") -> None:
-        """Have the session remember a request for a stream, as far as that is not done for every request."""
+        """Store a stream request in the session."""
         self._settle()
         data, session = self._data, self._session
         opaque: int = be32(data, start + 12)
@@ -411,7 +411,7 @@ class Picking(Learning):
 
 
 def _treatment(data: bytes, start: "i64", opcodes: bytes, vbuckets: bytes) -> "i64":
-    """Return what is to be done with a whole frame, as far as its header says; the others say what is wanted."""
+    """Return the treatment of a complete frame by its header. ``opcodes`` and ``vbuckets``: of the filter."""
     magic: i64 = data[start]
     opcode: i64 = data[start + 1]
     treatment: i64 = _TREATMENTS[opcode << 8 | data[start + 4]]

@@ -1,6 +1,6 @@
-"""Part: frames in the order in which they completed, as columns, with what the connection's state says of each.
+"""Hold frames in the order in which they completed, as columns, with the state of the connection at each.
 
-Frames that a plan takes are in a group; of the others there is the Record that the decoder for one frame made.
+Frames with a plan are in the plan's group; every other frame has a Record.
 """
 
 from bisect import bisect_right
@@ -47,13 +47,13 @@ HEADER = np.dtype(
 
 @cache
 def dtype_of(fields: tuple[Field, ...]) -> np.dtype[Any]:
-    """Compile fields that lie end to end to a big-endian type."""
+    """Return the NumPy type of fields that lie end to end, big-endian."""
     return np.dtype([(field.name, f">u{field.width}") for field in fields])
 
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """The headers of many frames, as columns, their key lengths read as their magic says."""
+    """The headers of many frames, as columns."""
 
     magic: Array
     opcode: Array
@@ -68,27 +68,27 @@ class Headers:
 
     @property
     def key_at(self) -> Array:
-        """Where in each frame its key begins."""
+        """The offset of the key in each frame."""
         return HEADER_LENGTH + self.framing + self.extras
 
     @property
     def value(self) -> Array:
-        """The bytes that each header leaves for the value; negative where lengths contradict each other."""
+        """How many bytes the lengths in each header leave for the value; negative where they contradict each other."""
         return self.body - self.framing - self.extras - self.key
 
     @property
     def status(self) -> Array:
-        """The statuses of responses, which stand where requests have their vbucket."""
+        """The statuses of responses, in the field that is the vbucket of requests."""
         return self.word
 
     @property
     def response(self) -> Array:
-        """Which frames are responses, by their magic."""
+        """A mask of the responses, by their magic."""
         return responses(self.magic)
 
     @property
     def server(self) -> Array:
-        """Which frames have the magic of the server's own requests and their answers: opcodes of another space."""
+        """A mask of the server's own requests and their responses, whose opcodes are others."""
         found: Array = _SERVER[self.magic]
         return found
 
@@ -119,7 +119,7 @@ _SERVER = _table(*(each.value for each in MAGICS.values() if each.server))
 
 
 def responses(magic: Array) -> Array:
-    """Return which magics are those of responses."""
+    """Return a mask of the magics of responses."""
     found: Array = _RESPONSE[magic]
     return found
 
@@ -133,7 +133,7 @@ def _lengths(raw: Array) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Frames that one plan takes: which they are, and their fields."""
+    """The frames of one plan: their rows and their fields."""
 
     plan: Plan
     rows: Array
@@ -141,7 +141,7 @@ class Group:
     value: Array | None
 
     def column(self, name: str) -> Array:
-        """Return one field of all the frames, in the machine's own byte order."""
+        """Return one field of all the frames, in native byte order."""
         source = self.extras if name in (self.extras.dtype.names or ()) else self.value
         if source is None:
             raise KeyError(name)
@@ -150,7 +150,7 @@ class Group:
 
 
 def groups_of(plan: Array, data: Array, start: Array, header: Headers) -> list[Group]:
-    """Return the frames of each plan, given the number of each frame's; -1: none takes it."""
+    """Return a group for each plan. ``plan``: the number of each frame's plan, -1 without one."""
     groups: list[Group] = []
     for number in np.flatnonzero(np.bincount(plan + 1))[1 if (plan < 0).any() else 0 :].tolist():
         rows, this = np.flatnonzero(plan == number - 1), PLANS[number - 1]
@@ -164,13 +164,13 @@ def groups_of(plan: Array, data: Array, start: Array, header: Headers) -> list[G
 
 
 _U32 = np.dtype(">u4")
-#: By plan, and last for none: whether a key may begin with a collection id.
+#: By plan, and last for no plan: whether keys may begin with a collection id.
 _KEYED = np.array([*(plan.keyed for plan in PLANS), False])
 T = TypeVar("T")
 
 
 class Numbers(Generic[T]):
-    """Things by number: each gets the next one when it is first seen."""
+    """Numbers for objects: each gets the next number when it is first seen."""
 
     def __init__(self) -> None:
         self._numbers: dict[T, int] = {}
@@ -180,29 +180,29 @@ class Numbers(Generic[T]):
 
     @property
     def all(self) -> list[T]:
-        """The things, in the order of their numbers."""
+        """The objects, in the order of their numbers."""
         return list(self._numbers)
 
     def number(self, thing: T) -> int:
-        """Return a thing's number."""
+        """Return an object's number."""
         return self._numbers.setdefault(thing, len(self._numbers))
 
     def of(self, things: Sequence[T]) -> Array:
-        """Return the numbers of things."""
+        """Return the numbers of objects."""
         if len(set(things)) == 1:
             return np.full(len(things), self.number(things[0]), np.int64)
         return np.array([self.number(thing) for thing in things], np.int64)
 
 
 class Keys(NamedTuple):
-    """The keys of the frames that a plan took: their places in the bytes of a part, and their collections."""
+    """The keys of frames with a plan: their offsets in the bytes of a part, and their collections."""
 
     start: Array
-    logical: Array  #: behind the collection id, where there is one
+    logical: Array  #: after the collection id, where there is one
     end: Array
     collection: Array
     split: Array  #: whether there is a collection id
-    sound: Array  #: and it is one that a data key has; True where there is none. If not, the frame is decoded by itself
+    sound: Array  #: the id is one of documents, or there is none; if not, the frame is decoded as a record
 
     def of(self, rows: Array) -> "Keys":
         """Return the keys of some rows."""
@@ -211,12 +211,12 @@ class Keys(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """Frames ``first``, ``first + 1`` … of the output. All columns are as long as there are frames."""
+    """Frames ``first``, ``first + 1`` … of the output. Each column has an entry for each frame."""
 
     first: int
     data: bytes
-    row: Array  #: as ``Learning`` has it: where the frame begins in ``data``, its plan, what was known of its key
-    length: Array  #: that the header promises
+    row: Array  #: as in ``learning``: the frame's offset in ``data``, its plan, the state for its key
+    length: Array  #: by the header
     offset: Array
     gap_before: Array
     weak: Array  #: found on weak evidence
@@ -226,9 +226,9 @@ class Part:
     files: list[str]
     place: Array  #: which of ``places``
     places: list[Ends]
-    odd: dict[int, RawFrame]  #: by row: frames that are not whole
-    records: dict[int, Record | Later]  #: by row: what no plan took
-    #: of collections, by connection; of those that have any
+    odd: dict[int, RawFrame]  #: by row: incomplete frames
+    records: dict[int, Record | Later]  #: by row: frames without a plan
+    #: names of collections, by connection, where there are any
     names: dict[int, ConnectionNames] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -236,20 +236,20 @@ class Part:
 
     @property
     def view(self) -> Array:
-        """The bytes, as NumPy sees them."""
+        """The bytes as an array."""
         return np.frombuffer(self.data, np.uint8)
 
     # -- columns that are made of rows and bytes when somebody asks for them ----------------------------
 
     @cached_property
     def start(self) -> Array:
-        """Where each frame begins in ``data``."""
+        """The offset of each frame in ``data``."""
         starts: Array = self.row & (1 << START_BITS) - 1
         return starts
 
     @cached_property
     def plan(self) -> Array:
-        """The number of each frame's plan; -1: none takes it."""
+        """The number of each frame's plan; -1 without one."""
         plans: Array = (self.row >> START_BITS & (1 << PLAN_BITS) - 1) - 1
         return plans
 
@@ -265,7 +265,7 @@ class Part:
 
     @cached_property
     def keys(self) -> Keys:
-        """The keys of frames that a plan took."""
+        """The keys of frames with a plan."""
         size = self.row >> ID_BITS & ID_MASK
         start, length = self.start + self.header.key_at, self.header.key
         split = _KEYED[self.plan] & (length > 0) & self.knows(SPLIT)
@@ -277,25 +277,25 @@ class Part:
         return Keys(start, start + size, start + length, collection, split, ~split | (size > 0))
 
     def knows(self, bit: int) -> Array:
-        """Return of which frames one of ``Learning``'s bits is set."""
+        """Return a mask of the frames with one of the bits of ``learning`` set."""
         known: Array = self.row & bit > 0
         return known
 
     def lists(self, names: Sequence[str], rows: Sequence[int]) -> list[list[Any]]:
-        """Return columns, each as a list of what it has in some rows."""
+        """Return columns, each as a list of its values in some rows."""
         some = slice(None) if len(rows) == len(self) else np.array(rows, np.int64)
         return [getattr(self, name)[some].tolist() for name in names]
 
     @property
     def end(self) -> Array:
-        """Where in its direction each frame ends, as far as it is there."""
+        """The offset in its direction of each frame's end, or of the end of its captured bytes."""
         ends: Array = self.offset + self.length
         for row, raw in self.odd.items():
             ends[row] = raw.offset + len(raw.data)
         return ends
 
     def stream_id(self, rows: Array | slice = slice(None)) -> Array:
-        """Return the stream ids of planned frames, 0 where there is none. Elsewhere: nonsense."""
+        """Return the stream ids of planned frames, 0 without one. Meaningless for other frames."""
         framing = self.header.framing[rows]
         if not framing.any():
             return np.zeros(len(framing), np.int64)
@@ -310,7 +310,7 @@ class Part:
 
     @property
     def times(self) -> tuple[int, int, bool]:
-        """The time of its first frame, NO_TIME where that has none; the latest time; whether times never go back."""
+        """The time of the first frame (NO_TIME without one); the latest time; whether times never go back."""
         return int(self.ts_ns[0]), int(self.ts_ns.max()), bool((np.diff(self.ts_ns) >= 0).all())
 
     def sources(self) -> Iterator[tuple[str, Ends, bool]]:
@@ -320,17 +320,17 @@ class Part:
             yield self.files[int(self.file[row])], self.places[int(self.place[row])], bool(self.gap_before[row])
 
     def gaps(self) -> dict[int, int]:
-        """Return the rows before which bytes are no frame, and how many."""
+        """Return the rows before which bytes were lost or skipped, and how many."""
         rows = np.flatnonzero(self.gap_before)
         return dict(zip(rows.tolist(), self.gap_before[rows].tolist(), strict=True))
 
     def offsets_of(self, place: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the rows of one of ``places``, and where each begins in its direction."""
+        """Return the rows of one of ``places``, and the offset of each in its direction."""
         rows = np.flatnonzero(self.place == place)
         return rows.tolist(), self.offset[rows].tolist()
 
     def frames(self) -> Frames:
-        """Return the frames as they were cut, for who takes them one after another."""
+        """Return the frames as they were cut, for readers that take them one after another."""
         found, count = Frames(), len(self)
         ends = np.append(self.start[1:], len(self.data))
         breaks = (self.place[1:] != self.place[:-1]) | (self.gap_before[1:] > 0) | (self.weak[1:] != self.weak[:-1])
@@ -350,9 +350,9 @@ class Part:
         return found
 
     def record(self, row: int) -> Record:
-        """Return one frame as a record, for everything that is not done in columns.
+        """Return one frame as a record.
 
-        What a plan took is decoded as its session would: no plan takes a credential, shown or not.
+        Frames with a plan are decoded with the state of their row; credentials are never among them.
         """
         found = self.records.get(row)
         if isinstance(found, Later):
@@ -373,7 +373,7 @@ class Part:
         return Record(self.first + row, frame, meaning, frame.header.word, None, *place, names)
 
     def raw(self, row: int) -> RawFrame:
-        """Cut one frame out, for the decoder of one frame."""
+        """Return the bytes of one frame, for the decoder."""
         if row in self.odd:
             return self.odd[row]
         start, length = int(self.start[row]), int(self.length[row])
@@ -392,9 +392,9 @@ class Part:
 def part_of(
     frames: Frames, first: int, rows: list[int], records: dict[int, Record | Later], ends_of: Callable[[int], Ends]
 ) -> Part:
-    """Make a part of frames, given what ``Learning`` found.
+    """Make a part of frames and the rows and records that ``learning`` made.
 
-    ``first`` is the number of the first; ``ends_of`` returns the direction that a place of ``frames`` stands for.
+    ``first``: the number of the first frame; ``ends_of`` returns the direction for a number in ``frames``.
     """
     count = len(frames)
     row = np.array(rows, np.int64)
@@ -403,11 +403,11 @@ def part_of(
     sizes = np.diff(firsts, append=count)
 
     def spread(column: Iterable[Any], kind: Any = np.int64) -> Array:
-        """Give each frame what its run has."""
+        """Return a column with each run's value for each of its frames."""
         return np.repeat(np.array(column, kind), sizes)
 
     ends = np.append(start[1:], frames.size)
-    by = np.searchsorted(np.array(frames.bounds, np.int64), ends)  # the packet that completed each frame
+    by = np.searchsorted(np.array(frames.bounds, np.int64), ends)  # index of the packet that completed each frame
 
     gap_before = np.zeros(count, np.int64)
     gap_before[firsts] = frames.gaps
@@ -437,7 +437,7 @@ def part_of(
 
 
 def joined(parts: list[Part]) -> Part:
-    """Join parts that follow one another."""
+    """Join consecutive parts."""
     if len(parts) == 1:
         return parts[0]
     files, places = Numbers[str](), Numbers[Ends]()
@@ -464,14 +464,14 @@ def joined(parts: list[Part]) -> Part:
 
 # -- groups of parts, even by the bytes of their values: what is made of a group takes a multiple of these
 
-#: Bytes of a group, about; a frame that is larger is a group of its own.
+#: About how many bytes a group has; a larger frame is a group of its own.
 GROUP_BYTES = 2 * BLOCK_BYTES
-#: Bytes of the length that a compressed value begins with, where it is not more than a value may have.
+#: The most bytes of a valid varint for the length of a decompressed value.
 _CLAIM_BYTES = 4
 
 
 def even_groups(parts: Iterable[Part]) -> Iterator[list[Part]]:
-    """Yield parts that follow one another in groups, some of them cut into several."""
+    """Yield consecutive parts in groups of about one size; large parts are cut."""
     group: list[Part] = []
     size = 0
     for part in parts:
@@ -486,7 +486,7 @@ def even_groups(parts: Iterable[Part]) -> Iterator[list[Part]]:
 
 
 def _cut(part: Part) -> Iterator[tuple[Part, int]]:
-    """Yield a part in pieces that are not too large, each with its bytes."""
+    """Yield a part in pieces that are not too large, each with its size in bytes."""
     ends = np.cumsum(_sizes(part)).tolist()
     low = done = 0
     while low < len(part):
@@ -496,7 +496,7 @@ def _cut(part: Part) -> Iterator[tuple[Part, int]]:
 
 
 def _sizes(part: Part) -> Array:
-    """Return the bytes of each frame, compressed values as long as they claim to be where that can be true."""
+    """Return the size of each frame, with compressed values counted at the length that they credibly claim."""
     sizes: Array = np.minimum(part.length, len(part.data))
     header = part.header
     packed = np.flatnonzero((header.datatype & SNAPPY != 0) & (header.value > 0))
@@ -513,13 +513,13 @@ def _sizes(part: Part) -> Array:
 
 
 def _rows(part: Part, low: int, high: int) -> Part:
-    """Return some of a part's rows as a part, with no more bytes than it needs."""
+    """Return some rows of a part as a part, with only the bytes that they need."""
     some = slice(low, high)
     begin = int(part.start[some].min())
     end = int((part.start[some] + part.length[some]).max())
     all_columns = ((each.name, getattr(part, each.name)) for each in fields(part))
     columns: dict[str, Any] = {name: each[some] for name, each in all_columns if isinstance(each, np.ndarray)}
-    columns["row"] = columns["row"] - begin  # a row says first where it begins
+    columns["row"] = columns["row"] - begin  # a row's lowest bits are its offset
     return replace(
         part,
         **columns,

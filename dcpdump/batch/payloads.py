@@ -1,7 +1,7 @@
-"""Facts: what is plain to see of many captured packets at once: their flows, their numbers, their payloads.
+"""Read flows, sequence numbers and payloads of many captured packets at once, as columns.
 
-Only plain packets are looked at here: Ethernet, Linux cooked or raw IP, IPv4 without
-options or IPv6 without extensions, not fragmented, all of it captured. Any other is left to ``net``.
+Only plain packets are read here: Ethernet, Linux cooked or raw IP, IPv4 without options or IPv6 without extensions, not
+fragmented, captured completely. Any other is left to ``net``.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ _IPV6_TCP = np.dtype(
 _U16 = np.dtype(">u2")
 _FRAGMENT = 0x3FFF
 _LEAST_HEADER = 5 << 4  #: the byte with the length of a TCP header of 20 bytes
-#: link type → where the ethertype stands (none: IP at once), and where IP begins
+#: link type → the offsets of the ethertype (none: IP at once), and of IP
 _LINKS: dict[int, tuple[int | None, int]] = {
     1: (12, 14),
     113: (14, 16),
@@ -61,7 +61,7 @@ _LINKS: dict[int, tuple[int | None, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of each packet what a segment says. Only where ``flow`` is not negative: the others are not plain."""
+    """The segment of each packet, as columns; valid where ``flow`` is not negative. The others are not plain."""
 
     flow: Array
     keys: list[bytes]  #: by flow: both addresses and ports, as in the headers
@@ -79,7 +79,7 @@ def facts_of(batch: Batch) -> Facts:
 
 
 def facts(data: Array, starts: Array, ends: Array, links: Array) -> Facts:
-    """Read the headers of all packets; ``starts`` and ``ends`` are places in ``data``."""
+    """Read the headers of all packets; ``starts`` and ``ends``: offsets in ``data``."""
     count = len(starts)
     found = Facts(np.full(count, -1, np.int64), [], *(np.zeros(count, kind) for kind in _KINDS))
     flows: dict[bytes, int] = {}
@@ -99,7 +99,7 @@ _KINDS = (np.int64, np.int64, np.uint8, np.int64, np.int64)
 def _datagrams(
     data: Array, starts: Array, ends: Array, rows: Array, ethertype_at: int | None, ip_at: int
 ) -> Iterator[tuple[np.dtype[Any], Array, Array]]:
-    """Yield those packets whose IPv4 and TCP, or IPv6 and TCP, headers are there: which, and where IP begins."""
+    """Yield, for IPv4 and for IPv6, the rows of packets with complete IP and TCP headers, and the offsets of IP."""
     at = starts[rows] + ip_at
     for dtype, ethertype, nibble in ((_IPV4_TCP, 0x0800, 4), (_IPV6_TCP, 0x86DD, 6)):
         room = np.flatnonzero(at + dtype.itemsize <= ends[rows])
@@ -115,7 +115,7 @@ def _datagrams(
 
 
 def _segments(found: Facts, flows: dict[bytes, int], ends: Array, head: Array, rows: Array, at: Array) -> None:
-    """Add the segments of datagrams of one version to ``found``, where nothing about them is unusual."""
+    """Add the plain segments of datagrams of one IP version to ``found``."""
     length = head["length"].astype(np.int64)
     payload = at + (head["header"] >> 4).astype(np.int64) * 4
     if head.dtype is _IPV4_TCP:
@@ -140,13 +140,13 @@ def _segments(found: Facts, flows: dict[bytes, int], ends: Array, head: Array, r
 
 
 def _numbered(keys: Array, flows: dict[bytes, int]) -> Array:
-    """Return each key's flow number. Keys are distinguished by a sum, which is then verified."""
+    """Return each key's flow number. Keys are compared by a checksum, and the result is verified."""
     words = keys.view(np.uint32).reshape(len(keys), -1)
     sums = words.astype(np.uint64) @ _WEIGHTS[: words.shape[1]]
     _, first, which = distinct(sums)
     if not (words == words[first][which]).all():
         return np.array([flows.setdefault(key, len(flows)) for key in keys.tolist()], np.int64)
-    order = np.argsort(first)  # flows are numbered as they are met
+    order = np.argsort(first)  # flows are numbered in the order seen
     numbers = np.empty(len(first), np.int64)
     numbers[order] = [flows.setdefault(key, len(flows)) for key in keys[first[order]].tolist()]
     return numbers[which]

@@ -1,9 +1,9 @@
-"""Pack parts, and what else is known of frames, as bytes for another process.
+"""Pack parts and other data about frames as bytes for another process.
 
-What is large is not copied into the pickle: it stands behind it, and is read where it is.
+Large arrays are not copied into the pickle: they follow it, and are used in place by the reader.
 
-What every process has in any case, the protocol table and its plans, is given by its place there. To be read only
-by the same version of dcpdump, and only where no one else could have written it: the bytes are a pickle.
+Entries of the protocol table, and its plans, which every process has, are given by their number. The bytes are a
+pickle: read them only with the same version of dcpdump, and only where no one else could have written them.
 """
 
 import pickle
@@ -19,19 +19,19 @@ from dcpdump.batch.plans import PLANS
 from dcpdump.record import Record
 from dcpdump.spec import MESSAGES, PUSHES
 
-#: To pack a record and unpack it takes as long as to write so many frames that a plan took.
+#: Packing and unpacking a record takes as long as writing so many frames with a plan.
 _FRAMES_A_RECORD = 20
 _NUMBER = Struct("=Q")
-_ALIGNED = 64  #: bytes: what NumPy reads must not begin anywhere
+_ALIGNED = 64  #: bytes: NumPy needs aligned data
 
 
 def is_heavy(part: Part) -> bool:
-    """Return whether a part is sooner written than packed: there are records of many frames."""
+    """Return whether a part is written faster than it is packed, because many frames have records."""
     return len(part) < _FRAMES_A_RECORD * sum(isinstance(each, Record) for each in part.records.values())
 
 
 def pieces_of(thing: object) -> list[bytes | memoryview]:
-    """Pack a thing as pieces to be written one behind another. Large ones are the thing's own memory."""
+    """Pack an object as pieces to be written one after another. Large pieces are the object's own memory."""
     file, buffers = BytesIO(), list[pickle.PickleBuffer]()
     _Writer(file, pickle.HIGHEST_PROTOCOL, buffer_callback=buffers.append).dump(thing)
     pieces: list[bytes | memoryview] = [file.getbuffer(), *(each.raw() for each in buffers)]
@@ -43,7 +43,7 @@ def pieces_of(thing: object) -> list[bytes | memoryview]:
 
 
 def thing_of(data: memoryview) -> Any:
-    """Return the thing of which these are the pieces: its columns lie in their memory."""
+    """Return the object packed in ``data``; its columns use this memory."""
     (count,) = _NUMBER.unpack_from(data)
     _, *sizes = unpack_from(f"={count + 1}Q", data)
     at, pieces = 0, list[memoryview]()
@@ -54,7 +54,7 @@ def thing_of(data: memoryview) -> Any:
 
 
 def _things() -> Iterator[object]:
-    """Yield all that the protocol table is made of, always in the same order."""
+    """Yield all objects of the protocol table, always in the same order."""
     for message in (*MESSAGES.values(), *PUSHES.values()):
         yield message
         for layout in message.layouts:
@@ -90,5 +90,5 @@ def _part(data: Any, first: int, *others: Any) -> Part:
 
 
 class _Writer(pickle.Pickler):
-    #: By class, because asking about every single object would take most of the time.
+    #: By class, because a call for every single object would take most of the time.
     dispatch_table = dict.fromkeys(map(type, _THINGS), _by_place) | {Part: _reduced}

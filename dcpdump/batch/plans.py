@@ -1,8 +1,8 @@
-"""Plans: the layouts that take a frame without a look at anything but its own bytes, and which of them takes one.
+"""Define plans: layouts that decode a frame from its own bytes alone; and find the plan of a frame.
 
-A plan takes requests that expect no answer, with fields at fixed places, where all is as its layout has it and every
-value has a name: what nearly all of a capture is. Everything else (responses, lists, FlatBuffers, JSON of the control
-plane) is left to the decoder for one frame, which shares the table and nothing more.
+A plan covers requests that expect no response, with fields at fixed offsets, whose bytes fit the layout exactly and
+whose values all have names: nearly all frames of a capture. Any other frame (responses, lists, FlatBuffers, JSON of the
+control plane) is left to ``wire.decode``, which shares the protocol table and nothing more.
 """
 
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ from dcpdump.wire.session import COLLECTION_MESSAGES
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-#: Of a key or a value: whether it has to be there.
+#: Whether a key or a value must be present.
 _ABSENT: Final = 0
 _PRESENT: Final = 1
 _EITHER: Final = 2
-#: Of a value that is fields, this and as many more as they have bytes.
+#: For a value that consists of fields: this plus their size in bytes.
 _FIELDS: Final = 3
 _RULES: Final = {NEVER: _ABSENT, MUST: _PRESENT, MAY: _EITHER}
 _LONGEST_ID: Final = 5  #: bytes of a 32-bit collection id
@@ -40,16 +40,16 @@ _LAST_RESERVED: Final = RESERVED_IDS.stop - 1
 
 
 class Named:
-    """A field whose values have names: nothing else may stand there."""
+    """A field whose values must have names."""
 
     def __init__(self, at: int, width: int, unnamed: int, values: frozenset[int] | None = None) -> None:
         self.at: i64 = at  #: in the extras, or in the value
         self.width: i64 = width
-        self.unnamed: i64 = unnamed  #: bits that have no name
-        self.values = values  #: that have one; None: any
+        self.unnamed: i64 = unnamed  #: bits without a name
+        self.values = values  #: values with a name; None: any
 
     def takes(self, data: bytes, start: "i64") -> bool:
-        """Return whether what stands there has a name; the extras, or the value, begin at ``start``."""
+        """Return whether the field's value has a name; the extras, or the value, begin at ``start``."""
         at = start + self.at
         value: i64 = data[at]
         if self.width != 1:
@@ -58,7 +58,7 @@ class Named:
 
 
 class Plan:
-    """One layout of one message, and what a frame has to be like for it, beside its opcode and length of extras."""
+    """One layout of one message, and its conditions on a frame beside opcode and length of extras."""
 
     def __init__(self, number: int, message: Message, layout: Layout) -> None:
         self.message = message
@@ -98,7 +98,7 @@ class Plan:
         return any(field.name == name for field in self.fields)
 
     def chooses(self, data: bytes, extras: "i64", value_length: "i64") -> bool:
-        """Return whether, of the layouts of its length of extras, a frame has this one."""
+        """Return whether a frame has this layout among those with the same length of extras."""
         if self.value_length >= 0 and self.value_length != value_length:
             return False
         for each in self._when:  # noqa: SIM110 - a generator would take most of the time
@@ -107,9 +107,9 @@ class Plan:
         return True
 
     def takes(self, data: bytes, extras: "i64", key: "i64", value: "i64", stop: "i64") -> bool:
-        """Return whether key, value and metadata are there, or not, as the layout has it, and every value has a name.
+        """Return whether key, value and metadata are present as the layout requires, and every value has a name.
 
-        The numbers are where in ``data`` the extras, the key and the value begin, and where the frame ends.
+        The numbers are offsets in ``data``: of the extras, the key, the value, and the frame's end.
         """
         if (key < value) != (self.key == _PRESENT) and self.key != _EITHER:
             return False
@@ -131,18 +131,18 @@ class Plan:
 
 
 def places_of(fields: Sequence[Field]) -> dict[str, int]:
-    """Return where each of some fields begins that lie end to end."""
+    """Return the offsets of fields that lie end to end."""
     return {field.name: sum(before.width for before in fields[:number]) for number, field in enumerate(fields)}
 
 
 def _named(fields: Sequence[Field]) -> list[Named]:
-    """Return which of some fields, that lie end to end, have names for their values."""
+    """Return those of some fields, which lie end to end, whose values have names."""
     places, found = places_of(fields), list[Named]()
     for field in fields:
         if isinstance(field.names, Bits):
             named = sum(field.names.names)
             if field.name == "snapshot_type":
-                named &= ~ACKNOWLEDGE  # who asks for an answer is remembered
+                named &= ~ACKNOWLEDGE  # requests with responses are kept in the session
             found.append(Named(places[field.name], field.width, (1 << 8 * field.width) - 1 & ~named))
         elif isinstance(field.names, EnumValue) and not field.names.otherwise:
             found.append(Named(places[field.name], field.width, 0, frozenset(field.names.names)))
@@ -150,9 +150,9 @@ def _named(fields: Sequence[Field]) -> list[Named]:
 
 
 def _fixed(layout: Layout) -> bool:
-    """Return whether fields have fixed places, and nothing in the layout depends on a frame."""
-    # The length of a preview's collection name, and the ids of an event, are judged together with the key or
-    # with one another.
+    """Return whether the fields have fixed offsets, and nothing in the layout depends on a frame."""
+    # The length of a preview's collection name, and the ids of an event, are checked together with the key or with one
+    # another.
     parts = (*layout.extras, *layout.parts)
     return all(isinstance(part, Field) and part.name not in ("clen", "event") for part in parts)
 
@@ -169,7 +169,7 @@ def _plans() -> list[Plan]:
     return found
 
 
-#: All plans, each at its number.
+#: All plans, by number.
 PLANS: Final = _plans()
 
 
@@ -181,14 +181,14 @@ def _candidates() -> list[list[Plan] | None]:
     return table
 
 
-#: By opcode and length of extras: the plans, of which one at most chooses a frame.
+#: By opcode and length of extras: the plans, at most one of which chooses a frame.
 _CANDIDATES: Final = _candidates()
-#: By the same: messages of which the server writes some that have a stream id, and say that they have none.
+#: By the same: messages that some servers write with a stream id, but with a framing length of 0.
 _NOT_COUNTED: Final = frozenset(opcode << 8 | length for opcode, length in STREAM_ID_NOT_COUNTED)
 
 
 def plan_of(data: bytes, start: "i64") -> "i64":
-    """Return the number of the plan that takes a whole frame, which begins at ``start``; -1 where none does."""
+    """Return the number of the plan of the complete frame at ``start``; -1 without one."""
     place: i64 = data[start + 1] << 8 | data[start + 4]
     candidates = _CANDIDATES[place]
     if candidates is None:
@@ -220,23 +220,23 @@ def plan_of(data: bytes, start: "i64") -> "i64":
 
 
 def body_of(data: bytes, start: "i64") -> "i64":
-    """Return where the extras of a message begin that has no framing but a stream id."""
+    """Return the offset of a message's extras; its only framing extra may be a stream id."""
     return start + HEADER_LENGTH + (data[start + 2] if data[start] == ALT_CLIENT_REQUEST else 0)
 
 
 def stream_id(data: bytes, start: "i64") -> "i64":
-    """Return the stream id of such a message; 0 where it has none."""
+    """Return the stream id of such a message; 0 without one."""
     tagged = data[start] == ALT_CLIENT_REQUEST and data[start + 2] > 0
     return be16(data, start + HEADER_LENGTH + 1) if tagged else 0
 
 
 def key_length(data: bytes, start: "i64") -> "i64":
-    """Return how long the key of a request is."""
+    """Return the length of a request's key."""
     return data[start + 3] if data[start] == ALT_CLIENT_REQUEST else be16(data, start + 2)
 
 
 def id_length(data: bytes, at: "i64", end: "i64") -> "i64":
-    """Return how long the collection id is that a key starts with, as LEB128; 0 where no data key has such a one."""
+    """Return the length of the LEB128 collection id at the start of a key; 0 where it is none of documents."""
     collection: i64 = 0
     size: i64 = 0
     while at + size < end and size < _LONGEST_ID:

@@ -1,4 +1,4 @@
-"""Input: the packets of captures as blocks; of plain pcap files the short way, as far as one follows the other."""
+"""Read the packets of captures in blocks; those of plain pcap files many at once, where files do not overlap."""
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,31 +31,31 @@ from dcpdump.net.limits import IN_ORDER, OUT_OF_ORDER
 from dcpdump.net.packet import NO_TIME, Packet
 
 # -- plain pcap and pcapng, many records at once ------------------------------------------------------
-# Only what every well-made file has is read here: at anything else it stops, and the capture's own reader goes on.
+# Files without oddities are read here; at any oddity the capture's own reader continues.
 
 
 class PlainPcap:
-    """A pcap file, as far as it is plain; ``begin``: from a place on that ``place`` was; else from its beginning."""
+    """A pcap file, read as far as it is plain; ``begin``: an earlier value of ``place``; else from its beginning."""
 
     def __init__(self, path: str, begin: CapturePlace | None = None) -> None:
         self._path, self._salvage = path, begin is not None and begin.salvage
         self._state = None if begin is None else begin.reader
         self.packets = 0 if begin is None else begin.packets  #: of the file so far
-        self.at = 0 if begin is None else begin.offset  #: the offset behind these; 0: the file is no plain pcap
+        self.at = 0 if begin is None else begin.offset  #: the offset after these; 0: the file is no plain pcap
         #: The seconds of the last of them.
         self.seconds = self._state.seconds if isinstance(self._state, PcapState) else None
         self.ended = False  #: the file was plain to its end
 
     @property
     def place(self) -> CapturePlace | None:
-        """Return the place behind the packets so far; None where that is its end, or it is no plain pcap."""
+        """Return the place after the packets so far; None at the end, or if it is no plain pcap."""
         if self.ended or not isinstance(self._state, PcapState):
             return None
         state = PcapState(self._state.header, self.seconds, None)
         return CapturePlace(self._path, self._salvage, self.at, self.packets, state)
 
     def blocks(self, size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
-        """Yield the packets, up to the end or to the first that is not plain, or that cannot be read."""
+        """Yield the packets, up to the end, or to the first that is not plain or cannot be read."""
         sizes = BlockSize.of(size)
         with suppress(OSError), closing(ReopenedFile(self._path)) as file:
             head = file.read(HEADER_SIZE)
@@ -85,7 +85,7 @@ class PlainPcap:
                 want = sizes.take() if used else want + sizes.usual
 
     def read_again(self, place: PcapPlace) -> Block | None:
-        """Return a block that was yielded before; None where the file is not what it was."""
+        """Return a block that was yielded before; None if the file has changed."""
         with open(self._path, "rb", buffering=0) as file:
             header = PcapHeader.of(file.read(HEADER_SIZE))
             if header is None:
@@ -97,18 +97,18 @@ class PlainPcap:
 
 
 class PlainBlock(NamedTuple):
-    """What stands at some place of a pcap."""
+    """The records at some offset of a pcap."""
 
-    block: Block | None  #: of the whole records; None where there is none
+    block: Block | None  #: of the complete records; None without any
     used: int  #: bytes of these
     seconds: int | None  #: of the last record so far
-    plain: bool  #: what follows is plain, as far as it is there
+    plain: bool  #: the bytes after it may be plain records
 
 
 def plain_block(data: bytes, header: PcapHeader, seconds: int | None, passed: int, name: str) -> PlainBlock:
-    """Make a block of the whole records at the beginning of ``data``.
+    """Make a block of the complete records at the beginning of ``data``.
 
-    ``seconds``: of the record before, None where there is none; ``passed``: the packets of the file before.
+    ``seconds``: of the record before, None without one; ``passed``: how many packets of the file precede.
     """
     if seconds is None and data[:4] in (*MAGICS, PCAPNG_MAGIC):
         return PlainBlock(None, 0, None, False)
@@ -121,14 +121,14 @@ def plain_block(data: bytes, header: PcapHeader, seconds: int | None, passed: in
     return PlainBlock(Block(batch, Packets(batch, found.wire)), found.used, found.seconds, found.sound)
 
 
-#: Seconds of each wait for an input that brings nothing.
+#: Seconds of each wait for an idle input.
 _IDLE_S = 0.1
 
 
 def blocks_of(captures: Sequence[Capture], size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
     """Yield the packets of all captures, as one timeline, in blocks of about ``size`` bytes."""
     if isinstance(size, int):
-        # The first block is large: what malloc has seen free in that size, it keeps for all that follow.
+        # The first block is large: after memory of this size was freed once, malloc keeps it for later blocks.
         size = BlockSize(size, first=BLOCK_BYTES)
     if len(captures) > 1 and all(capture.rereadable for capture in captures):
         yield from TimelineBlocks([Begun(*begin(capture), capture) for capture in captures], size=size)
@@ -140,16 +140,16 @@ def blocks_of(captures: Sequence[Capture], size: int | BlockSize = BLOCK_BYTES) 
 
 
 def carved(healths: Iterable[Health]) -> dict[str, int]:
-    """Return those of captures, read in part or whole, that hold chosen packets only: IN_ORDER or OUT_OF_ORDER."""
+    """Return, by name, the captures read so far that hold chosen packets only: IN_ORDER or OUT_OF_ORDER."""
     said = {each.file: each.carved for each in healths if each.carved}
     return {name: OUT_OF_ORDER if text.endswith(DISORDER) else IN_ORDER for name, text in said.items()}
 
 
 class CaptureBlocks:
-    """The packets of one capture in blocks, what is plain of it the short way. Each byte is read once.
+    """The packets of one capture in blocks, plain ones many at once. Each byte is read once.
 
-    ``at``: the place behind the blocks so far; at first where to begin, None: at the beginning. Of a capture that was
-    read to its end it is None again. A block has its own place where it can be read again without what is before it.
+    ``at``: the place after the blocks so far; initially where to begin, None for the beginning; None again at the end.
+    A block has a place of its own if it can be read again without the bytes before it.
     """
 
     def __init__(self, capture: Capture, size: BlockSize, at: CapturePlace | None = None) -> None:
@@ -187,7 +187,7 @@ class CaptureBlocks:
 
 
 class Begun(NamedTuple):
-    """A capture of a timeline, by where it begins in that, as ``merge.begin`` has it."""
+    """A capture of a timeline, with its sort key from ``capture.file.begin``."""
 
     first_ns: int
     name: str
@@ -195,20 +195,20 @@ class Begun(NamedTuple):
 
 
 class LanePlace(NamedTuple):
-    """Where in one capture of a timeline the next packet is: packets behind a place that can be entered."""
+    """The position of the next packet in a capture of a timeline: so many packets after a place."""
 
     name: str
-    last_ns: int  #: of the packet before it, or where it begins in the timeline
+    last_ns: int  #: of the packet before it, or of the capture's beginning
     at: CapturePlace | None = None  #: None: its beginning
     packets: int = 0
 
 
 class TimelineBlocks:
-    """The packets of captures that can be read again in blocks, in the order that ``merge.timeline`` has.
+    """The packets of ordinary files in blocks, in the order of ``capture.file.timeline``.
 
-    As long as one capture follows the other, blocks are those of its file; where several overlap, they are gathered.
-    Between two blocks ``places`` says where each capture that was begun is; ``lanes`` are such places, to continue from
-    with the same ``waiting`` captures behind them.
+    Where captures follow one another, blocks are those of their files; where several overlap, packets are gathered into
+    blocks. Between two blocks, ``places`` returns the position in each open capture. To continue there, pass them as
+    ``lanes``, with the captures not begun yet as ``waiting``.
     """
 
     def __init__(
@@ -221,15 +221,15 @@ class TimelineBlocks:
         self._waiting = sorted(waiting, key=lambda each: each[:2], reverse=True)
         self._size, self._usual, self._open_limit = BlockSize.of(size), BlockSize.of(size).usual, open_limit
         self._active: list[tuple[tuple[int, str, int], int, _Lane]] = []  # a heap
-        self._order = 0  # distinguishes lanes with equal keys: one file, named twice
+        self._order = 0  # distinguishes equal keys: one file, named twice
         self._carved: dict[str, int] = {}
-        self.begun: list[Begun] = []  #: the captures that were begun, to be taken away by their owner
+        self.begun: list[Begun] = []  #: the captures that were begun; the owner empties it
         for capture, place in lanes:
             self._push(_Lane(capture, self._size, place))
 
     @property
     def places(self) -> list[LanePlace]:
-        """Return where each capture is that was begun and has not ended."""
+        """Return the position in each capture that was begun and has not ended."""
         found = [lane.place for _, _, lane in self._active]
         return [each for each in found if each is not None]
 
@@ -252,7 +252,7 @@ class TimelineBlocks:
             yield block
 
     def _next(self) -> "_Lane | None":
-        """Return the capture whose packet is next."""
+        """Return the capture with the next packet."""
         active, waiting = self._active, self._waiting
         while active and not active[0][2].ready:
             self._push(heapq.heappop(active)[2])
@@ -267,25 +267,25 @@ class TimelineBlocks:
         return active[0][2] if active else None
 
     def _push(self, lane: "_Lane") -> None:
-        """Have the next packet of a capture take its turn, if there is one."""
+        """Queue the next packet of a capture, if there is one."""
         if lane.load():
             self._order += 1
             heapq.heappush(self._active, (lane.key, self._order, lane))
             self._carved.update(carved([lane.capture.health]))
 
     def _limit(self) -> tuple[int, str, int] | None:
-        """Return where in the timeline the next packet of another capture is; None where there is no other."""
+        """Return the sort key of the next packet of another capture; None without another."""
         found = [each[0] for each in self._active[1:3]]
         if self._waiting:
             found.append((*self._waiting[-1][:2], 0))
         return min(found, default=None)
 
 
-_SMALL = 64 * 1024  #: bytes of a block, at least, where many captures are read at once
+_SMALL = 64 * 1024  #: the least bytes of a block, where many captures are read at once
 
 
 class _Lane:
-    """A capture of a timeline: a block of it, and which packet of that is next."""
+    """A capture of a timeline: its current block, and the next packet in that."""
 
     def __init__(self, capture: Capture, size: BlockSize, place: LanePlace) -> None:
         self.ready = False  #: ``key`` is that of the next packet
@@ -299,13 +299,13 @@ class _Lane:
 
     @property
     def place(self) -> LanePlace | None:
-        """Return where the next packet is; None behind the last."""
+        """Return the position of the next packet; None after the last."""
         if self._block is None or self._row < len(self._block):
             return LanePlace(self._name, self.last_ns, self._begin, self._row)
         return None if self._blocks.at is None else LanePlace(self._name, self.last_ns, self._blocks.at)
 
     def load(self) -> bool:
-        """Have a block at hand with the next packet in it; return whether there is one."""
+        """Load the block with the next packet; return whether there is one."""
         while self._block is None or self._row >= len(self._block):
             self._row -= 0 if self._block is None else len(self._block)
             self._begin = self._blocks.at
@@ -318,7 +318,7 @@ class _Lane:
         return True
 
     def take(self, limit: tuple[int, str, int] | None) -> tuple[Block, int, int]:
-        """Take the packets before ``limit``, one at least: return their block, the first row and that behind them."""
+        """Return the packets before ``limit``, at least one: their block, the first row, and the row after the last."""
         block, begin = self._block, self._row
         assert block is not None
         times, numbers, end = block.batch.times, block.batch.numbers, len(block)
@@ -337,7 +337,7 @@ class _Lane:
 
 
 def read_again(place: BlockPlace) -> Block | None:
-    """Return a block that was read before; None where its file is not what it was. Raises CaptureError, OSError."""
+    """Return a block that was read before; None if its file has changed. Raises CaptureError, OSError."""
     if isinstance(place, PcapPlace):
         return PlainPcap(place.path).read_again(place)
     packets = list(islice(packets_from(place.begins), place.packets))
@@ -345,9 +345,9 @@ def read_again(place: BlockPlace) -> Block | None:
 
 
 def arriving_blocks(capture: Capture, size: int | BlockSize) -> Iterator[Block | None]:
-    """Yield the packets of a plain pcap as they arrive, up to the first that is not plain; None while nothing comes.
+    """Yield the packets of a plain pcap as they arrive, up to the first that is not plain; None while none arrives.
 
-    Its bytes are there once: they come through a pipe, or are decompressed. The capture's own reader goes on behind.
+    Its bytes can be read only once, from a pipe or a decompressor. The capture's own reader continues after them.
     """
     begun = capture.begin_plain()
     if begun is None:
@@ -356,13 +356,13 @@ def arriving_blocks(capture: Capture, size: int | BlockSize) -> Iterator[Block |
     sizes = BlockSize.of(size)
     want = sizes.take()
     while True:
-        window.gather(want)  # at first there may be records behind the header that was read
+        window.gather(want)  # at first there may be records after the header that was read
         found = plain_block(window.data, header, seconds, capture.health.packets, capture.name)
         window.at, seconds = found.used, found.seconds
         if found.block is not None:
             capture.passed(len(found.block), seconds)
             yield found.block
-        # The next record may be larger than a block; more than it needs is not asked for, however slowly it comes.
+        # The next record may be larger than a block; no more than it needs is requested, since it may come slowly.
         want = len(window.data) + sizes.usual if found.block is None else sizes.take()
         if not found.plain or (window.ended and found.block is None):
             return
@@ -373,7 +373,7 @@ def arriving_blocks(capture: Capture, size: int | BlockSize) -> Iterator[Block |
 
 
 def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:
-    """Yield the packets of inputs that may still be written, as one timeline; None whenever nothing comes."""
+    """Yield the packets of growing inputs as one timeline; None while none arrives."""
     packets = timeline(captures)
     if arrives_plain(captures):
         yield from arriving_blocks(captures[0], BLOCK_BYTES)
@@ -386,5 +386,5 @@ def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:
 
 
 def arrives_plain(captures: Sequence[Capture]) -> bool:
-    """Return whether an input that may still be written is one plain pcap, which is read without a thread."""
+    """Return whether a growing input is one plain pcap, which is read without a thread."""
     return len(captures) == 1 and captures[0].arrives_plain

@@ -1,4 +1,4 @@
-"""Save the state of a dissection, and continue from it elsewhere in the input."""
+"""Save the state of a dissection, and continue from it later or in another process."""
 
 from abc import ABC
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, Union
@@ -22,13 +22,13 @@ P = TypeVar("P")
 
 
 class SavedConnection(NamedTuple):
-    """A connection: two streams of bytes and, where they brought any, two splitters and a session."""
+    """The state of a connection: two byte streams and, if they had payload, two splitters and a session."""
 
     number: int
-    key: bytes  #: of direction 0, as it stands in the headers
+    key: bytes  #: of direction 0, as in the headers
     streams: tuple[StreamState, StreamState]
     splitters: tuple[SplitterState | None, SplitterState | None] = (None, None)
-    session: SessionState | None = None  #: None: no payload was captured yet, or the connection ended
+    session: SessionState | None = None  #: None: no payload so far, or the connection ended
     framed: tuple[bool, bool] = (False, False)
     before: tuple[int, int] = (0, 0)
     begun: tuple[int, int] = (0, 0)
@@ -36,11 +36,11 @@ class SavedConnection(NamedTuple):
     ended: int = 0
     protocol: str = ""
     syn: bool = False  #: the opening was captured
-    carved: int = 0  #: as Connection has it
+    carved: int = 0  #: as in Connection
 
 
 class DissectionState(NamedTuple):
-    """All that decides which frames a dissection makes of the next blocks. To be packed before it reads on."""
+    """Everything on which the frames of the next blocks depend. Pack it before the dissection continues."""
 
     first: int  #: the number of the next frame
     unweighed: int
@@ -53,11 +53,11 @@ class DissectionState(NamedTuple):
 
 
 class Resumable(BlockDissector[P], ABC):
-    """A dissector that continues from a state as the one that it was taken of would, whatever their pieces are."""
+    """A dissector that continues from a state exactly as the one that saved it would. Pieces may differ in kind."""
 
     @property
     def resumable(self) -> bool:
-        """Return whether a state holds all: neither a secret that is still to come, nor a lost end of TLS."""
+        """Return whether a state is complete: no secret is still to come, and no reports of ended TLS would be lost."""
         sealed = {
             number for number, each in self._conversations.items() if each.tls is not None or each.suspect is not None
         }
@@ -83,7 +83,7 @@ class Resumable(BlockDissector[P], ABC):
         )
 
     def restore(self, state: DissectionState) -> None:
-        """Continue from a state. To be asked of a dissection that nothing was fed to."""
+        """Continue from a state. Only for a dissection that was fed nothing yet."""
         self._connections.restore_state(state.network)
         for saved in state.connections:
             self._load(saved)
@@ -96,7 +96,7 @@ class Resumable(BlockDissector[P], ABC):
             self._unsealing.restore(self._conversations[each[0]], each)
 
     def _load(self, saved: SavedConnection) -> None:
-        """Continue a connection, as the one that was used last."""
+        """Restore a connection as the most recently used."""
         connection = Connection(saved.number, flow_of(saved.key), saved.syn, saved.carved)
         self._connections.restore(connection, saved.key, saved.streams)
         if saved.session is None:
@@ -141,11 +141,11 @@ def _saved(side: ConnectionSide, conversation: Conversation | None) -> SavedConn
 
 
 class ResumableDissection(Resumable["Part"], Dissection):
-    """A dissection of all frames that can continue from a state."""
+    """A dissection of all frames to parts that can continue from a state."""
 
 
 class ResumablePicker(Resumable[Union[Picked, "Part"]], Picker):
-    """The same that only decodes what later frames are read in the light of: as fast as a filtered reading."""
+    """A dissection that keeps no frames, only the state: as fast as a filtered read."""
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(NOTHING, limits, show_secrets=show_secrets, secrets=secrets)

@@ -1,6 +1,6 @@
-"""Blocks of packets that were taken from an interface's ring, without a step for each packet's bytes.
+"""Make blocks of packets from an interface's ring, without copying each packet's bytes.
 
-A VLAN tag that the kernel took out stays out: nothing that is decoded depends on it.
+A VLAN tag that the kernel removed is not put back: nothing that is decoded depends on it.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _HEADER = np.dtype(
 
 
 def block_of(taken: Sequence[Taken], name: str) -> Block:
-    """Make a block of what was taken, at least one batch; ``name``: of the interface."""
+    """Make a block of at least one block of the ring; ``name``: of the interface."""
     data = taken[0].data if len(taken) == 1 else b"".join([each.data for each in taken])
     places: list[int] = []
     base = 0
@@ -47,7 +47,7 @@ def block_of(taken: Sequence[Taken], name: str) -> Block:
 
 
 def _links(hardware: Array, ethertype: Array) -> tuple[Array, Array]:
-    """Return the LINKTYPE_ of packets, and which begin at their network header."""
+    """Return the LINKTYPE_ of each packet, and a mask of those that begin at their network header."""
     both = hardware.astype(np.int64) << 16 | ethertype
     kinds, _, which = distinct(both)
     found = [link_of(kind >> 16, (kind & 0xFFFF).to_bytes(2, "big")) for kind in kinds.tolist()]

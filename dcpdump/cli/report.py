@@ -117,7 +117,7 @@ def context_of(consumer: Reporting, wish: Wish) -> Context:
     """Return what the page is made from, once everything was read."""
     gathered = consumer.gathered
     gathered.frames.forget_parts()
-    axis = gathered.course.axis
+    axis = gathered.traffic.axis
     times = None
     if consumer.ledger.last_ns is not None:
         gathered.extend(consumer.ledger.last_ns)

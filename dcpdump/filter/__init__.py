@@ -1,8 +1,8 @@
-"""Choose which frames to show: a tuple of clauses over one Record each; all must accept.
+"""Choose frames: a filter is a tuple of clauses on a Record, all of which must accept it.
 
-Values within a clause are alternatives; a leading ``!`` excludes. Every clause reads one frame, whatever the TCP
-segments were. ``choices`` parses the values of options, ``clauses`` makes conditions of them, ``time_window`` those on
-time.
+Values within a clause are alternatives; a leading ``!`` excludes. Begin with ``clauses``, which makes a condition from
+the text of each option; ``choices`` parses the values, ``time_window`` the times. ``batch.filter`` applies the same
+clauses to columns. Imports ``spec``, ``wire``, ``record`` and ``clock``.
 """
 
 from dcpdump.errors import FilterError

@@ -1,4 +1,4 @@
-"""Parse what options of a filter choose: numbers, opcodes, statuses and collections, and ``!`` for all but those."""
+"""Parse the values of filter options: numbers, opcodes, statuses, collections; ``!`` means all but those."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ BETWEEN = "\0"
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """A set of whole numbers as inclusive ranges, or all but those."""
+    """A set of integers as inclusive ranges, or all integers but those."""
 
     spans: tuple[tuple[int, int], ...]
     excluded: tuple[tuple[int, int], ...] = ()
@@ -31,12 +31,12 @@ class Ranges:
 
     @property
     def last(self) -> int | None:
-        """Return the largest number of the set; None where it has no end."""
+        """Return the largest number of the set; None if it has no end."""
         last = max((high for _, high in self.spans), default=U64)
         return None if last == U64 else last
 
     def table(self, size: int) -> bytes:
-        """Return a byte for each number below ``size``: 1 where it is in the set."""
+        """Return a byte for each number below ``size``: 1 if it is in the set."""
         found = bytearray(size if self.spans else b"\1" * size)
         for spans, mark in ((self.spans, b"\1"), (self.excluded, b"\0")):
             for low, high in spans:
@@ -91,18 +91,18 @@ def _number(option: str, text: str, word: str) -> int:
 
 # -- opcodes and statuses: names in any case, with or without DCP_, or numbers ------------------------
 
-_NEAR = 3  # names to offer for one that is not known
+_NEAR = 3  # how many names an error suggests
 T = TypeVar("T")
-Opcode = tuple[bool, int]  #: whether the server sends it of its own accord, and its number
+Opcode = tuple[bool, int]  #: whether it is a server message, and its number
 
 
 def named_opcodes(text: str) -> tuple[set[Opcode], set[Opcode]]:
-    """Return the opcodes that ``--opcode`` wants, and those that it excludes."""
+    """Return the opcodes that ``--opcode`` chooses, and those that it excludes."""
     return _named("opcode", text, find_opcodes)
 
 
 def named_statuses(text: str) -> tuple[set[int], set[int]]:
-    """Return the statuses that ``--status`` wants, and those that it excludes."""
+    """Return the statuses that ``--status`` chooses, and those that it excludes."""
     return _named("status", text, _find_statuses)
 
 
@@ -188,14 +188,14 @@ def _unknown(kind: str, word: str, names: Iterable[str], spelled: Callable[[str]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Requests that may pass a filter. ``opcodes`` and ``vbuckets`` have a byte for each number, 1 for yes."""
+    """The headers of requests that may pass a filter, as tables with a byte for each opcode and vbucket, 1 for yes."""
 
     opcodes: bytes
     vbuckets: bytes
 
 
 def wanted_of(texts: Mapping[str, str]) -> Wanted | None:
-    """Return a filter's conditions on headers; None where it has none on opcodes and vbuckets."""
+    """Return a filter's conditions on headers; None if it has none on opcodes and vbuckets."""
     if not texts.keys() & {"opcode", "vbucket"}:
         return None
     opcodes, vbuckets = b"\1" * 256, b"\1" * 65_536
@@ -210,15 +210,15 @@ def wanted_of(texts: Mapping[str, str]) -> Wanted | None:
 # -- collections by id and by name: ``0x8``, ``8-15``, ``shop.carts``, ``carts``, ``!_default`` -------
 
 OPTION = "--collection"
-#: What is taken for ids; a collection whose name looks so is named with its scope: ``shop.100``.
+#: The form of ids. A collection whose name has this form is given with its scope: ``shop.100``.
 _IDS = lazy_pattern(r"-?(0x[0-9a-f]+|[0-9]+)-?(0x[0-9a-f]+|[0-9]+)?", re.IGNORECASE)
 _NAME = lazy_pattern(r"[A-Za-z_%][A-Za-z0-9_%-]*|[A-Za-z0-9_%][A-Za-z0-9_%-]*\.[A-Za-z0-9_%][A-Za-z0-9_%-]*")
-_DEFAULTS = ("_default", "_default._default")  #: what the collection with the id 0 is always called
+_DEFAULTS = ("_default", "_default._default")  #: the name of the collection with the id 0
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionChoice:
-    """A set of collections: by ids, and by names with or without their scopes."""
+    """A set of collections: by id, and by name with or without the scope."""
 
     ids: Ranges
     names: frozenset[str] = frozenset()
@@ -226,11 +226,11 @@ class CollectionChoice:
 
     @property
     def by_name(self) -> bool:
-        """Return whether names are asked for."""
+        """Return whether it has names."""
         return bool(self.names or self.not_names)
 
     def accepts(self, number: int, path: str | None) -> bool:
-        """Return whether a collection is in the set; ``path``: its name, where that is known."""
+        """Return whether a collection is in the set; ``path``: its name, if known."""
         called = _called(number, path)
         if number in Ranges(self.ids.excluded or _NONE) or not called.isdisjoint(self.not_names):
             return False
@@ -239,7 +239,7 @@ class CollectionChoice:
         return number in Ranges(self.ids.spans or _NONE) or not called.isdisjoint(self.names)
 
     def unknown(self, known: Iterable[tuple[int, str]]) -> list[str]:
-        """Return the names that none of the collections has, in order."""
+        """Return the names in the set that none of the ``known`` collections has."""
         called = frozenset(_DEFAULTS).union(*(_called(number, path) for number, path in known))
         return sorted((self.names | self.not_names) - called)
 

@@ -1,4 +1,4 @@
-"""Parse one option's text each, and return a test of one Record. A leading ``!`` excludes."""
+"""Make the clauses: each function parses the text of one option, and returns a test of a Record."""
 
 import re
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def by_latency(text: str) -> Clause:
 
 
 def _bound(text: str) -> tuple[Callable[[int, int], bool], int, int]:
-    """Return a comparison, a limit, and how many parts of a ns it is in."""
+    """Return a comparison and a limit, as an integer in fractions of a ns."""
     found = re.fullmatch(r"\s*(>=|<=|>|<)\s*(\d{1,18})(?:\.(\d{1,12}))?\s*(us|ms|s)\s*", text)
     if found is None:
         raise FilterError(
@@ -87,7 +87,7 @@ def by_kind(text: str) -> Clause:
 
 
 def parse_kinds(text: str) -> set[str]:
-    """Return the kinds that ``--kind`` wants."""
+    """Return the kinds that ``--kind`` chooses."""
     given = words("--kind", text)
     for word, _ in given:
         if word not in _KINDS:

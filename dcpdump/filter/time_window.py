@@ -16,32 +16,32 @@ _ZONE = r"(Z|[+-]\d\d:?\d\d)?"
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A point in time: absolute, so long after the start of the capture, or a time of day."""
+    """A point in time: absolute, relative to the start of the capture, or a time of day."""
 
     ns: int
     relative: bool = False
     of_day: bool = False
-    step_ns: int = 1  #: what its last digit stands for
+    step_ns: int = 1  #: the unit of its last digit, in ns
     zone: Zone = UTC  #: of a time of day
 
     def at(self, start_ns: int | None) -> int:
         """Return it in ns since 1970, UTC, where the capture begins at ``start_ns``."""
         start = start_ns or 0
-        if self.of_day:  # the one that is nearest to the start
+        if self.of_day:  # the day nearest to the start
             shown = self.zone.shown(start)
             return self.zone.instant(shown + (self.ns - shown + _DAY // 2) % _DAY - _DAY // 2)
         return self.ns + start * self.relative
 
     def end(self, start_ns: int | None) -> int:
-        """Return the last ns that is written so: tables cut times after the millisecond."""
+        """Return the last ns that the text may stand for: tables cut times after the millisecond."""
         return self.at(start_ns) + self.step_ns - 1
 
 
 def parse_instant(option: str, text: str, zone: Zone = UTC) -> Instant:
     """Parse ``2026-11-20T10:00:00Z``, ``+30s`` (ms, s, m, h; from the capture's start) or ``10:00:00.250``.
 
-    A time of day is on the day nearest to the capture's start. ``zone``: of times that do not say theirs, with ``Z`` or
-    ``+02:00``. Raises FilterError.
+    A time of day is on the day nearest to the capture's start. ``zone`` applies to times without ``Z`` or ``+02:00``.
+    Raises FilterError.
     """
     found = _of_day(text, zone) or _relative(text) or _absolute(text, zone)
     if found is None:
@@ -53,7 +53,7 @@ def parse_instant(option: str, text: str, zone: Zone = UTC) -> Instant:
 
 
 def parse_window(since: str | None, until: str | None, zone: Zone = UTC) -> tuple[Instant | None, Instant | None]:
-    """Parse ``--since`` and ``--until``. Raises FilterError, also where no time is between them."""
+    """Parse ``--since`` and ``--until``. Raises FilterError, also if no time is between them."""
     first = None if since is None else parse_instant("--since", since, zone)
     last = None if until is None else parse_instant("--until", until, zone)
     if first is None or last is None or first.of_day or last.of_day or first.relative is not last.relative:
@@ -84,7 +84,7 @@ def _relative(text: str) -> Instant | None:
 
 
 def _absolute(text: str, zone: Zone) -> Instant | None:
-    """Parse a date, with or without a time. What was cut after the millisecond is as wide as a millisecond."""
+    """Parse a date, with or without a time. A time cut after the millisecond stands for all of that millisecond."""
     found = re.fullmatch(rf"(\d{{4}}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d){_FRACTION})?{_ZONE})?", text)
     if found is None:
         return None
@@ -105,7 +105,7 @@ class TimeWindow:
 
     def __init__(self, since: Instant | None, until: Instant | None) -> None:
         self.since, self.until = since, until
-        self.start_ns: int | None = None  #: to be set when the first packet is read
+        self.start_ns: int | None = None  #: set when the first packet is read
 
     def __call__(self, record: Record) -> bool:
         ts = record.frame.raw.where.ts_ns

@@ -1,1 +1,1 @@
-"""Index: any frame of a capture at once, and the columns of all, for those who do not read it from end to end."""
+"""Index a capture: any frame on request, and columns of all frames, without reading from end to end."""

@@ -1,4 +1,4 @@
-"""Build an index: dissect an input block by block, write its columns, and note where it can be entered again."""
+"""Build an index: dissect an input block by block, write its columns, and save checkpoints."""
 
 import marshal
 import os
@@ -49,13 +49,13 @@ from dcpdump.spec.header import STREAM_ID_LENGTH
 from dcpdump.startup import dataclass, field
 from dcpdump.tls.secrets import Secrets
 
-# Take the columns of frames from the parts that a dissection makes of them.
+# The columns of frames are made from the parts of a dissection.
 
 _START = "start_seqno"
 
 
 class _KnownEnds:
-    """The directions that frames are of, numbered as they are met."""
+    """The directions of frames, numbered in the order seen."""
 
     def __init__(self) -> None:
         self.ends: list[Ends] = []
@@ -117,7 +117,7 @@ def _columns_of(part: Part, places: _KnownEnds) -> dict[str, Array]:
 
 
 def _take_records(part: Part, columns: dict[str, Array]) -> dict[str, Array]:
-    """Put what only records know into the columns; return which answer which."""
+    """Write the columns of frames with records; return the responses and their requests."""
     flags, vbucket = columns["flags"], columns["vbucket"]
     answers: list[tuple[int, int]] = []
     for row, known in part.records.items():
@@ -151,16 +151,16 @@ def _take_record(record: Record, row: int, columns: dict[str, Array]) -> None:
 
 
 # -- replay -------------------------------------------------------------------------------------------
-# Dissect a stretch of the input once more, from the checkpoint before it, to have its frames again.
+# Frames are made again by dissecting the input from the checkpoint before them.
 
 # -- checkpoints --------------------------------------------------------------------------------------
-# The states from which a dissection continues, so that any frame is reached without what came before.
+# A checkpoint is a state from which a dissection continues, so that a frame needs no earlier packets.
 #
-# They are held in memory, compressed, by the process that made them or its parent, and are never written to a disk.
+# Checkpoints are held in memory, compressed, by the process that made them or its parent; never on disk.
 
-#: Bytes of packets between two checkpoints, at first.
+#: Bytes of packets between two checkpoints, initially.
 _DISTANCE = 4 * 1024 * 1024
-#: Bytes that checkpoints take together, at most.
+#: The most bytes of all checkpoints.
 _MEMORY = 48 * 1024 * 1024
 
 
@@ -168,7 +168,7 @@ class Checkpoint(NamedTuple):
     """A state between two blocks."""
 
     frame: int  #: the number of the next frame
-    block: int  #: which block comes next
+    block: int  #: the number of the next block
     state: bytes  #: b"" at the beginning of the input
 
     def unpacked(self) -> DissectionState:
@@ -183,7 +183,7 @@ def packed(state: DissectionState) -> bytes:
 
 
 class Checkpoints:
-    """The checkpoints of an input, in its order. The first is its beginning, and always there."""
+    """The checkpoints of an input, in order. The first is the beginning, and is always kept."""
 
     def __init__(self, memory: int = _MEMORY) -> None:
         self._memory = memory
@@ -195,7 +195,7 @@ class Checkpoints:
         return len(self._all)
 
     def add(self, checkpoint: Checkpoint) -> bool:
-        """Add one behind the others; return whether every second had to be dropped to make space."""
+        """Append a checkpoint; return whether every second one was dropped to make space."""
         self._all.append(checkpoint)
         self._frames.append(checkpoint.frame)
         self._size += len(checkpoint.state)
@@ -209,7 +209,7 @@ class Checkpoints:
         self._keep(self._all[:1])
 
     def before(self, frame: int) -> Checkpoint:
-        """Return the last one from which a frame is reached."""
+        """Return the last checkpoint at or before a frame."""
         return self._all[bisect_right(self._frames, frame) - 1]
 
     def _keep(self, kept: list[Checkpoint]) -> None:
@@ -219,33 +219,33 @@ class Checkpoints:
 
 
 # -- spool --------------------------------------------------------------------------------------------
-# Blocks of packets that cannot be read a second time where they came from, in a temporary file.
+# The spool is a temporary file of blocks of packets whose input cannot be read a second time.
 #
-# The file is unlinked and bounded: it is a ring, in which the newest blocks overwrite the oldest. Its bytes are read
-# only by the processes that share it.
+# The file is unlinked and bounded: a ring, in which new blocks overwrite the oldest. Only the processes that share it
+# read it.
 
-#: In front of each block: its place in all that was written, its length, and a checksum.
+#: The header of a block: its offset in all bytes written, its length, and a checksum.
 _HEAD = Struct(">QQI")
 
 
 class Spool:
-    """A ring of blocks. Made before a process is forked, it is shared: one writes, both read."""
+    """A ring of blocks. Made before a fork, it is shared: one process writes, both read."""
 
     def __init__(self, limit: int = SPOOL_BYTES) -> None:
         self._limit = limit
-        self._end = 0  # of all that was written
+        self._end = 0  # of all bytes written
         try:
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
         except OSError as error:
             raise _no_place(error) from error
 
     def write(self, block: Block) -> int:
-        """Write a block, and return its place."""
+        """Write a block, and return its offset."""
         data = marshal.dumps(_values(block))
         size = _HEAD.size + len(data)
         at = self._end
         if at % self._limit + size > self._limit and size <= self._limit:
-            at += self._limit - at % self._limit  # a block is never in two pieces
+            at += self._limit - at % self._limit  # a block is never split
         self._end = at + size
         try:
             _write(self._file.fileno(), at % self._limit, _HEAD.pack(at, len(data), zlib.crc32(data)))
@@ -255,7 +255,7 @@ class Spool:
         return at
 
     def read(self, place: int) -> Block | None:
-        """Return the block at a place; None where newer ones have overwritten it."""
+        """Return the block at an offset; None if newer ones have overwritten it."""
         at = place % self._limit
         head = _read(self._file.fileno(), at, _HEAD.size)
         if len(head) < _HEAD.size:
@@ -306,49 +306,49 @@ def _no_place(error: OSError) -> OutputError:
     )
 
 
-#: Where a block can be read again: in its file, or in the spool.
+#: The position from which a block can be read again: in its file, or in the spool.
 KeptPlace = BlockPlace | int
 
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions:
-    """How an input is indexed."""
+    """The options of indexing."""
 
     limits: Limits = DEFAULT
-    secrets: Secrets | None = None  #: what opens TLS
+    secrets: Secrets | None = None  #: secrets of TLS
     show_secrets: bool = False  #: in records
     block_bytes: int = BLOCK_BYTES
-    first_bytes: int = 64 * 1024  #: of the first block: its frames are waited for
+    first_bytes: int = 64 * 1024  #: bytes of the first block, small, since its frames are waited for
     distance: int = _DISTANCE  #: bytes of packets between two checkpoints, at least
-    #: The same for each connection that there is, so that saving them takes little of the time.
+    #: The same for each connection, so that saving their states takes a small part of the time.
     connection_distance: int = 32 * 1024
-    #: What is decoded one by one, as a request is, takes as long as so many bytes that are not.
+    #: Decoding one frame as a record takes as long as so many bytes of ordinary frames.
     record_bytes: int = 16 * 1024
-    memory: int = _MEMORY  #: bytes of checkpoints, at most
+    memory: int = _MEMORY  #: the most bytes of checkpoints
     spool_bytes: int = SPOOL_BYTES
     parts: int = 16  #: decoded parts that are kept
 
     def dissection(self, secrets: Secrets | None) -> ResumableDissection:
-        """Return a dissection that nothing was fed to."""
+        """Return a new dissection."""
         return ResumableDissection(self.limits, show_secrets=self.show_secrets, secrets=secrets)
 
 
 class NoLongerKept(LookupError):
-    """The packets of a frame were overwritten in the spool by newer ones."""
+    """The packets of a frame were overwritten in the spool."""
 
 
 class Replay:
-    """The parts of an indexed input. ``blocks`` and ``checkpoints`` grow while it is indexed."""
+    """A source of the parts of an indexed input. ``blocks`` and ``checkpoints`` grow during indexing."""
 
     def __init__(self, blocks: list[KeptPlace], checkpoints: Checkpoints, spool: Spool, options: IndexOptions) -> None:
         self._blocks, self._checkpoints, self._spool, self._options = blocks, checkpoints, spool, options
         self._kept: OrderedDict[int, Part] = OrderedDict()  # by first frame, least recently used first
-        self._dissection: ResumableDissection | None = None  # that made the last part
-        self._coming: Iterator[Part] = iter(())  # the next parts that it makes
-        self.complete = False  #: the input has ended, so that what is open at its end is made too
+        self._dissection: ResumableDissection | None = None  # the dissection of the last part
+        self._coming: Iterator[Part] = iter(())  # its next parts
+        self.complete = False  #: the input has ended: frames open at its end are made too
 
     def part(self, number: int) -> Part:
-        """Return the part that holds a frame. Raises LookupError where there is none, OSError, CaptureError."""
+        """Return the part with a frame. Raises LookupError without such a frame, OSError, CaptureError."""
         for first, part in self._kept.items():
             if first <= number < first + len(part):
                 self._kept.move_to_end(first)
@@ -358,7 +358,7 @@ class Replay:
         raise LookupError(f"there is no frame {number:,}")
 
     def parts(self, number: int) -> Iterator[Part]:
-        """Yield the part that holds a frame, and those that follow it, while nothing else is asked for."""
+        """Yield the part with a frame, and the parts after it; no other call may come between."""
         coming = self._enter(number)
         while self._coming is coming:
             part = next(coming, None)
@@ -366,11 +366,11 @@ class Replay:
                 yield part
 
     def forget(self) -> None:
-        """Drop what is kept, after checkpoints were dropped that it came from."""
+        """Drop the parts that are kept, after their checkpoints were dropped."""
         self._dissection, self._coming = None, iter(())
 
     def _enter(self, number: int) -> Iterator[Part]:
-        """Return the next parts of a dissection that is at the frame or before it."""
+        """Return the parts from a checkpoint at or before a frame on."""
         checkpoint, dissection = self._checkpoints.before(number), self._dissection
         if dissection is None or not checkpoint.frame <= dissection.next_frame <= number:
             state = checkpoint.unpacked() if checkpoint.state else None
@@ -381,7 +381,7 @@ class Replay:
         return self._coming
 
     def _secrets(self, *, now: bool) -> Secrets | None:
-        """Return the same secrets for another reading, ``now`` or once they are asked for: captures hold some."""
+        """Return the secrets for a new reading; those in captures are gathered ``now``, or when needed."""
         secrets = self._options.secrets
         if secrets is None or now:
             return None if secrets is None else secrets.renewed()
@@ -390,7 +390,7 @@ class Replay:
         return later
 
     def _more(self, dissection: ResumableDissection, number: int) -> Iterator[Part]:
-        """Yield the parts from a block on, to the end of what is indexed."""
+        """Yield the parts from a block on, up to the last indexed block."""
         try:
             while number < len(self._blocks):
                 block = self._read(self._blocks[number])
@@ -400,10 +400,10 @@ class Replay:
                 yield from self._keep(dissection, dissection.close_blocks())
         finally:
             if self._dissection is dissection:
-                self.forget()  # it cannot make more
+                self.forget()  # it is at its end
 
     def _keep(self, dissection: ResumableDissection, some: Iterator[list[Part]]) -> Iterator[Part]:
-        """Keep the parts that were used last."""
+        """Keep the most recently used parts."""
         for parts in some:
             dissection.gaps.clear()
             for part in parts:
@@ -426,14 +426,14 @@ class Replay:
         return block
 
 
-#: A block has about so many frames at most that are decoded one by one, as the one before has shown; and at least so
-#: many bytes. It is twice as large as that one at most.
+#: The most frames of a block to decode as records, estimated from the block before; and the least bytes of a block. A
+#: block is at most twice as large as the one before.
 _RECORDS, _LEAST_BYTES = 256, 16 * 1024
 
 
 @dataclass(slots=True)
 class Update:
-    """What a block added to an index."""
+    """The rows that a block added to an index."""
 
     frames: int = 0  #: rows of the columns
     answers: int = 0
@@ -444,17 +444,17 @@ class Update:
     begins_ns: int | None = None  #: the time of the first packet
     blocks: list[KeptPlace] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
-    evicted: bool = False  #: memory had to be freed: frames so far are reached from the beginning only
+    evicted: bool = False  #: memory had to be freed: earlier frames are made from the beginning only
     ends: list[Ends] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
-    idle: bool = False  #: nothing comes at the moment
+    idle: bool = False  #: no bytes come at the moment
     complete: bool = False
-    key_log: bytes = b""  #: secrets that the input carried, where another process is to know them
-    failure: str = ""  #: why nothing more is indexed before the end, in words
+    key_log: bytes = b""  #: secrets in the input, for another process
+    failure: str = ""  #: why indexing stopped before the end, in words
 
 
 class IndexInput(NamedTuple):
-    """What is indexed: the captures, and where their columns and packets go."""
+    """The captures to index, and the columns and spool to write."""
 
     captures: Sequence[Capture]
     columns: Columns
@@ -462,7 +462,7 @@ class IndexInput(NamedTuple):
 
 
 class Builder:
-    """Indexes an input: call ``step`` until it says that the index is complete."""
+    """An indexer of an input: call ``step`` until the index is complete."""
 
     def __init__(self, given: IndexInput, options: IndexOptions) -> None:
         self._given, self._options = given, options
@@ -480,15 +480,15 @@ class Builder:
 
     @property
     def waits_for(self) -> int | None:
-        """Return None: there is something to do at any time."""
+        """Return None: a step can always be done."""
         return None
 
     def updates(self, wait: float = 0.0) -> list[Update]:
-        """Index the next block, however long that takes."""
+        """Index the next block."""
         return [self.step()]
 
     def double_distance(self) -> None:
-        """Make half as many checkpoints from here on."""
+        """Double the distance of later checkpoints."""
         self._distance *= 2
 
     def step(self) -> Update:
@@ -530,7 +530,7 @@ class Builder:
         self._size.choose(min(max(size, _LEAST_BYTES), self._options.block_bytes))
         evictions = self._dissection.balance.evictions
         if evictions != self._evictions:
-            # What a dissection forgets depends on how much it holds, of which a state knows only what is needed.
+            # A dissection forgets by how much memory it uses; a state has only what later frames need.
             self._evictions, update.evicted, self._since = evictions, True, 0
         elif self._since >= max(self._distance, self._options.connection_distance * self._connections):
             self._note_checkpoint(update)
@@ -547,7 +547,7 @@ class Builder:
         update.checkpoints.append(Checkpoint(state.first, self._number, packed(state)))
 
     def _append_all(self, some: Iterable[list[Part]]) -> int:
-        """Append the columns of parts, some at a time; return how many of their frames were decoded one by one."""
+        """Append the columns of parts, some at a time; return how many of their frames have records."""
         records = 0
         for parts in some:
             self._append(parts)
@@ -575,7 +575,7 @@ class Builder:
 
 
 def input_bytes(captures: Sequence[Capture]) -> int | None:
-    """Return how many bytes the files of captures have; None where one is no file, or grows."""
+    """Return the size of the captures' files; None if one is not an ordinary file, or grows."""
     if not all(capture.rereadable for capture in captures):
         return None
     return sum(os.path.getsize(capture.name) for capture in captures)

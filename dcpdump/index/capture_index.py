@@ -1,4 +1,4 @@
-"""CaptureIndex: any frame of an input by its number, and what a list shows of all of them."""
+"""Provide any frame of an input by its number, and the columns for a list of all frames."""
 
 import gc
 import os
@@ -40,7 +40,7 @@ _ENDED = "the process that read the capture has ended"
 
 
 def _builder_of(given: IndexInput, options: IndexOptions, *, helped: bool) -> "Builder | _HelperBuilder":
-    """Return the builder of an index: another process, if ``helped`` and if one can be started."""
+    """Return the builder of an index: in another process, if ``helped`` and if one can be started."""
     if helped and can_fork_alone():
         try:
             return _HelperBuilder(given, options)
@@ -50,7 +50,7 @@ def _builder_of(given: IndexInput, options: IndexOptions, *, helped: bool) -> "B
 
 
 class _HelperBuilder:
-    """A builder in a process of its own. Columns and spool are shared; all else comes through a pipe."""
+    """A builder in another process. Columns and spool are shared; other data comes through a pipe."""
 
     def __init__(self, given: IndexInput, options: IndexOptions) -> None:
         self._given, self._secrets = given, options.secrets
@@ -61,11 +61,11 @@ class _HelperBuilder:
 
     @property
     def waits_for(self) -> int | None:
-        """Return the file descriptor that is readable when updates are there; None where none will come."""
+        """Return the file descriptor that is readable when there are updates; None if none will come."""
         return None if self._worker is None else self._worker.results
 
     def updates(self, wait: float = 0.0) -> list[Update]:
-        """Return what has arrived, after ``wait`` seconds at most. Raises the error that stopped the process."""
+        """Return the updates so far, after at most ``wait`` seconds. Raises the error that ended the process."""
         if self._stopped is not None:
             self._end()
             raise self._stopped
@@ -95,7 +95,7 @@ class _HelperBuilder:
         return found
 
     def double_distance(self) -> None:
-        """Make half as many checkpoints from here on."""
+        """Double the distance of later checkpoints."""
         if self._worker is not None:
             self._worker.send(_DOUBLE)
 
@@ -115,7 +115,7 @@ def _work(given: IndexInput, options: IndexOptions, orders: int, results: int) -
     """Index everything, and send each block's update."""
     gc.freeze()
     if all(capture.rereadable for capture in given.captures):
-        gc.disable()  # nothing that is made on the way has cycles
+        gc.disable()  # the objects made have no cycles of references
     builder = Builder(given, options)
     secrets, known = options.secrets, 0 if options.secrets is None else options.secrets.growth
     started(threading.Thread(target=_obey, args=(builder, orders), daemon=True))
@@ -129,14 +129,14 @@ def _work(given: IndexInput, options: IndexOptions, orders: int, results: int) -
                 continue
             write_all(results, packed(update))
             if not before.frames and update.frames:
-                os.nice(_NICE)  # the first frames are waited for
+                os.nice(_NICE)  # the user waits for the first frames
             before = update
     except (DcpdumpError, OSError) as error:
         write_all(results, packed(error))
 
 
 def _obey(builder: Builder, orders: int) -> None:
-    """Take orders; without anyone to give them there is nothing to do any more."""
+    """Carry out orders; end if no process is left to give them."""
     while order := os.read(orders, 1):
         if order == _DOUBLE:
             builder.double_distance()
@@ -144,17 +144,17 @@ def _obey(builder: Builder, orders: int) -> None:
 
 
 # -- match --------------------------------------------------------------------------------------------
-# Which frames a filter wants. What headers say is answered from the columns; for the rest parts are decoded.
+# Frames that pass a filter are found by columns where headers decide, else by decoding parts.
 
-#: Rows of columns that are looked at in one step.
+#: How many rows of columns one step reads.
 _STEP = 1 << 20
 
 
 class _Matched(NamedTuple):
-    """What a step of a search has found."""
+    """The result of one step of a search."""
 
     first: int  #: the first frame that was searched
-    wanted: Array  #: whether it is wanted, and those behind it
+    wanted: Array  #: whether it passes, and the frames after it
 
     @property
     def last(self) -> int:
@@ -168,7 +168,7 @@ class _Matched(NamedTuple):
 
 
 class _Header:
-    """The columns of some frames, by the names that Headers have."""
+    """The columns of some frames, by the names of Headers."""
 
     def __init__(self, columns: Columns, rows: slice) -> None:
         self.magic, self.opcode, self.opaque = columns.magic[rows], columns.opcode[rows], columns.opaque[rows]
@@ -181,7 +181,7 @@ class _Header:
 
 
 class _ColumnRows:
-    """Some frames of the columns, as masks of headers see a part."""
+    """Some rows of the columns, in the form of a part for masks on headers."""
 
     def __init__(self, columns: Columns, places: Sequence[Ends], rows: slice) -> None:
         self.places = places
@@ -194,7 +194,7 @@ class _ColumnRows:
         return len(self.flags)
 
     def stream_id(self) -> Array:
-        """Return the ids of streams; 0 where there is none."""
+        """Return the stream ids; 0 without one."""
         return self._stream_ids.astype(np.int64)
 
 
@@ -211,7 +211,7 @@ def matching(columns: Columns, ends: Sequence[Ends], replay: Replay, wanted: Mas
 
 
 def _by_columns(view: _ColumnRows, wanted: Masks) -> tuple[Array, Array]:
-    """Return which frames match by their columns, and which have to be decoded to know."""
+    """Return masks of the frames that pass by their columns, and of those to be decoded."""
     flags = view.flags
     keep = wanted.by_header(view)
     undecided = flags & (ODD | SERVER) != 0
@@ -223,7 +223,7 @@ def _by_columns(view: _ColumnRows, wanted: Masks) -> tuple[Array, Array]:
 
 
 def _by_parts(view: _ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsure: Array) -> Iterator[_Matched]:
-    """Yield matching frames; decode those that columns do not decide."""
+    """Yield matching frames; decode those that columns cannot decide."""
     at, end = 0, len(view)
     while at < end:
         left = np.flatnonzero(unsure[at:])
@@ -252,8 +252,8 @@ class CaptureIndex:
     Call ``step`` again and again, from an event loop for instance; ``frames`` grows until ``complete``. Frames are
     numbered 1, 2, 3 … as ``read`` numbers them; the columns begin with frame 1 in row 0. In a ``with`` it is closed.
 
-    With ``helped`` a process is forked, so there must be no other thread yet: then ``step`` only takes what that has
-    sent. It ends with ``close``, and when this process ends in whatever way.
+    With ``helped`` a process is forked, so there must be no other thread yet; then ``step`` only reads the updates from
+    it. That process ends with ``close``, or when this process ends in any way.
 
     It is used by one thread of one process: no method may be called while another runs, and it must be closed by the
     process that made it. Arrays that were taken from ``columns`` are read only, stay valid and as long as they were,
@@ -269,20 +269,20 @@ class CaptureIndex:
         helped: bool = False,
         columns: Columns | None = None,
     ) -> None:
-        """``helped``: index in another process, where one can be had, so that this one stays free for its user.
+        """``helped``: index in another process, if possible, so that this one stays responsive.
 
-        ``columns``: empty ones, to be filled; they may have been made by another process, which then sees them too.
+        ``columns``: empty ones to fill; a process that made them before the fork sees them too.
         """
         options = IndexOptions() if options is None else options
-        self.bytes = input_bytes(captures)  #: of all files; None where that is not known
+        self.bytes = input_bytes(captures)  #: of all files; None if unknown
         self.columns = Columns() if columns is None else columns  #: of all frames so far
         self._spool = Spool(options.spool_bytes)
         self._builder = _builder_of(IndexInput(captures, self.columns, self._spool), options, helped=helped)
         self._blocks: list[KeptPlace] = []
         self._checkpoints = Checkpoints(options.memory)
         self._replay = Replay(self._blocks, self._checkpoints, self._spool, options)
-        self.ends: list[Ends] = []  #: the directions that ``columns.place`` numbers
-        self.damage: list[Damage] = []  #: of the captures, found so far
+        self.ends: list[Ends] = []  #: the directions by the numbers in ``columns.place``
+        self.damage: list[Damage] = []  #: of the captures, so far
         self.bytes_read = 0
         self.begins_ns: int | None = None  #: the time of the first packet, from which relative times count
         self.complete = False  #: everything was read
@@ -290,7 +290,7 @@ class CaptureIndex:
         self.failure = ""  #: why nothing more is indexed before the end, in words
         self.lost: MissingValues = (0, 0, {})
         self.skipped_bytes = 0
-        self.counts = 0, 0, 0  #: how many frames, answers and gaps the columns have
+        self.counts = 0, 0, 0  #: how many frames, responses and gaps the columns have
 
     @property
     def frames(self) -> int:
@@ -299,18 +299,18 @@ class CaptureIndex:
 
     @property
     def waits_for(self) -> int | None:
-        """Return the file descriptor that is readable when ``step`` has something to take; None: at any time."""
+        """Return the file descriptor that is readable when ``step`` has work; None: it always has."""
         return self._builder.waits_for
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Return how many bytes were read, and of how many; None where that is not known."""
+        """Return how many bytes were read, and of how many; None if unknown."""
         return self.bytes_read if self.bytes is None else min(self.bytes_read, self.bytes), self.bytes
 
     def step(self, wait: float = 0.0) -> bool:
-        """Index one more block, or take what a process has indexed; return whether there is more to do.
+        """Index one more block, or read what the other process has indexed; return whether there is more to do.
 
-        ``wait``: seconds that it may wait for such a process where nothing is there yet.
+        ``wait``: seconds to wait for that process if there are no updates yet.
         """
         if self.complete or self.failure:
             return False
@@ -322,7 +322,7 @@ class CaptureIndex:
         return not (self.complete or self.failure)
 
     def finish(self) -> None:
-        """Index all that is left."""
+        """Index the rest of the input."""
         while self.step(wait=1.0):
             pass
 
@@ -338,18 +338,18 @@ class CaptureIndex:
         return part.record(row)
 
     def matching(self, wanted: Masks, first: int = 1) -> Iterator[_Matched]:
-        """Yield the numbers of the frames from ``first`` on that a filter wants, rising, as they are found.
+        """Yield the numbers of the frames from ``first`` on that pass a filter, rising, as they are found.
 
-        Of the frames that are indexed when it begins. What headers decide is answered from the columns; for keys,
-        seqnos, collections and problems parts are decoded, one for each step, which may be one without a hit.
-        Closing it ends the search.
+        Only frames indexed at the call are searched. Columns decide where headers suffice; for keys, seqnos,
+        collections and problems parts are decoded, one in each step. A step may have no hit. Closing it ends the
+        search.
         """
         if wanted.window is not None and wanted.window.start_ns is None:
             wanted.window.start_ns = self.begins_ns
         return matching(self.columns, self.ends, self._replay, wanted, first)
 
     def close(self) -> None:
-        """End what runs, and free everything."""
+        """End the other process, and free all memory and files."""
         self._builder.close()
         self._spool.close()
         self.columns.close()

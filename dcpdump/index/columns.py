@@ -1,7 +1,7 @@
-"""Columns: what the list of frames shows, and most filters ask for, of every frame, as arrays that grow.
+"""Keep growing columns with what the list of frames shows, and most filters test, of every frame.
 
-They are in unlinked temporary files, which are written at the end and mapped to be read. A process that was forked
-shares them: one writes, the other sees what was written as soon as it knows how much there is.
+Columns are in unlinked temporary files, appended by writing and read by mapping. A forked process shares them: one
+writes, and the other reads as many rows as it was told of.
 """
 
 import mmap
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 _Kind = Literal["q", "B", "H", "I", "Q"]
 
-#: Bytes of packets that are kept, at most, where they cannot be read a second time.
+#: The most bytes of packets that are kept from an input that cannot be read a second time.
 SPOOL_BYTES = 4 << 30
 #: Bits of ``flags``.
 RESPONSE = 1
-SERVER = 2  #: the magic of the server's own requests: opcodes of another space
+SERVER = 2  #: a message of the server's own, with opcodes of their own
 GAP_BEFORE = 4  #: bytes before it in its direction were lost or skipped
 WEAK = 8  #: found on weak evidence
-ODD = 16  #: not whole, with bytes lost inside, or with a number that no column holds: filters read its record
-PROBLEM = 32  #: a problem is known without reading keys and values; those of documents only ``record`` finds
-INFERRED = 64  #: whether its key has a collection id is inferred
-PLANNED = 128  #: an ordinary request, of which filters need no record
+ODD = 16  #: incomplete, or with a number that no column can hold: filters use its record
+PROBLEM = 32  #: a problem was found outside of keys and values; those in documents are found by ``record``
+INFERRED = 64  #: it is inferred whether its key has a collection id
+PLANNED = 128  #: an ordinary request: filters need no record
 HAS_VBUCKET = 256
 HAS_SEQNO = 512
 HAS_STREAM_ID = 1024
 REFUSED = 2048  #: a response whose status is not success
 
-#: The columns with a value for each frame, and the kind of each, by the letter of memoryviews.
+#: The columns with a value for each frame, and their types, as memoryview formats.
 _FRAME_COLUMNS: Mapping[str, _Kind] = {
     "ts_ns": "q",
     "opcode": "B",
@@ -51,7 +51,7 @@ _FRAME_COLUMNS: Mapping[str, _Kind] = {
     "length": "I",
     "flags": "H",
 }
-#: Of few frames: the answers and the requests they answer; the frames after lost bytes, and how many these are.
+#: Columns with fewer rows: responses and their requests; frames after lost bytes, and how many bytes.
 _SPARSE_COLUMNS: Mapping[str, Mapping[str, _Kind]] = {
     "answers": {"answer": "I", "request": "I"},
     "gaps": {"gap_frame": "I", "gap_bytes": "Q"},
@@ -60,25 +60,25 @@ _KINDS = {name: kind for columns in (_FRAME_COLUMNS, *_SPARSE_COLUMNS.values()) 
 
 
 class Columns:
-    """Growing columns. ``refresh`` says how many rows there are; the arrays are then as long.
+    """Growing columns. ``refresh`` sets how many rows there are, and so the length of the arrays.
 
-    Arrays that were taken before stay valid, and as short as they were. A column is mapped when it is first asked for;
-    ``values`` gives single values without NumPy, which takes longer to import than all that shows the first frames.
+    Arrays returned before stay valid, with their old length. A column is mapped on first use; ``values`` returns single
+    values without NumPy, whose import takes longer than showing the first frames.
     """
 
-    ts_ns: "Array"  #: of the packet that completed the frame; NO_TIME where it has none
+    ts_ns: "Array"  #: of the packet that completed the frame; NO_TIME without one
     opcode: "Array"
     magic: "Array"
-    vbucket: "Array"  #: of a response that of its request; 0 without HAS_VBUCKET
+    vbucket: "Array"  #: of a response, its request's; 0 without HAS_VBUCKET
     status: "Array"  #: of a response; else 0
-    place: "Array"  #: which of the index's ``ends``
+    place: "Array"  #: index in the index's ``ends``
     opaque: "Array"
     stream_id: "Array"
-    seqno: "Array"  #: of a snapshot marker and a request for a stream where they start
+    seqno: "Array"  #: of a snapshot marker or stream request its start
     length: "Array"
     flags: "Array"
-    answer: "Array"  #: frame numbers of answers, rising
-    request: "Array"  #: and of the request of each
+    answer: "Array"  #: frame numbers of responses, rising
+    request: "Array"  #: and of the request for each
     gap_frame: "Array"  #: frame numbers
     gap_bytes: "Array"
 
@@ -94,7 +94,7 @@ class Columns:
         self.refresh(0, 0, 0)
 
     def append(self, part: "dict[str, Array]") -> None:
-        """Write rows behind the others."""
+        """Append rows."""
         try:
             for name, column in part.items():
                 _write(self._files[name], column.astype(_KINDS[name], "C", copy=False))
@@ -102,14 +102,14 @@ class Columns:
             raise _no_place(error) from error
 
     def refresh(self, frames: int, answers: int, gaps: int) -> None:
-        """Show the first frames, answers and gaps, as many as were written."""
+        """Set how many frames, responses and gaps are visible."""
         self.frames, self.answers, self.gaps = frames, answers, gaps
         for name in self._mapped:
             self.__dict__.pop(name, None)
         self._mapped.clear()
 
     def values(self, name: str) -> memoryview:
-        """Return a column from which single values are read."""
+        """Return a column for reading single values."""
         if name not in self._mapped:
             self._mapped[name] = self._map(name)
         return self._mapped[name]
@@ -124,18 +124,18 @@ class Columns:
         return found
 
     def request_of(self, number: int) -> int | None:
-        """Return which request a frame answers; None where it answers none, or that was not captured."""
+        """Return the request of a response; None for other frames, or if the request was not captured."""
         answers = self.values("answer")
         at = bisect_left(answers, number)
         return self.values("request")[at] if at < len(answers) and answers[at] == number else None
 
     def answers_of(self, number: int) -> list[int]:
-        """Return the frames that answer a request; several where one has many answers."""
+        """Return the responses to a request; some requests have several."""
         found: list[int] = self.answer[self.request == number].tolist()
         return found
 
     def close(self) -> None:
-        """Close the files, which frees what they take once no array of them is left."""
+        """Close the files, which are freed once no array uses them."""
         for file in self._files.values():
             file.close()
 

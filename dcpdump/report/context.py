@@ -54,13 +54,13 @@ class Context:
     @property
     def lanes(self) -> list[ConnectionState]:
         """The connections that are pictured, by number: those in trouble, then those with the most bytes."""
-        has_lane = self.gathered.course.has_lane
+        has_row = self.gathered.traffic.has_row
         ranked = [number for trouble in self.found.troubles for number in trouble.connections]
         places = {number: at for at, number in reversed(list(enumerate(ranked)))}
         order = sorted(
             self.evidence.connections,
             key=lambda each: (
-                not has_lane(each.number),
+                not has_row(each.number),
                 places.get(each.number, len(ranked)),
                 not speaks_dcp(each),
                 -each.bytes,

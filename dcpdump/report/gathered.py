@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.batch.course import Axis, Course, Grid, Kind
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.gather import Array
 from dcpdump.batch.learning import Later
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import Statistics
+from dcpdump.batch.traffic_over_time import Axis, Grid, Kind, TrafficOverTime
 from dcpdump.net.event import CARVED
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Record
@@ -267,7 +267,7 @@ class Gathered:
     """Give it each block's parts and gaps, then each step that the ledger has learnt."""
 
     def __init__(self) -> None:
-        self.course = Course()
+        self.traffic = TrafficOverTime()
         self.statistics = Statistics()
         self.levels = Levels()
         self.latencies = Latencies()
@@ -287,7 +287,7 @@ class Gathered:
         self.frames.take(parts)
         for part in parts:
             rows = self._rows(part)
-            self.course.feed(part, rows)
+            self.traffic.feed(part, rows)
             self.statistics.feed(part, range(len(part)) if rows is None else rows.tolist())
             self.latencies.feed(part, None if rows is None else set(rows.tolist()))
 
@@ -299,7 +299,7 @@ class Gathered:
 
     def extend(self, last_ns: int) -> None:
         """Have the pictures end at a time, if frames do before."""
-        self.course.axis.extend(last_ns)
+        self.traffic.axis.extend(last_ns)
         self.levels.extend(last_ns)
 
     def learnt(self, step: Step, ledger: Ledger) -> None:
@@ -307,7 +307,7 @@ class Gathered:
         connection = ledger.connections.get(step.connection)
         if connection is None or connection.window.size is None or not connection.window.complete:
             return
-        if not self.course.has_lane(step.connection):
+        if not self.traffic.has_row(step.connection):
             return  # it is not pictured
         ts_ns = step.last_ns if isinstance(step, DocumentRun) else step.ts_ns
         if ts_ns is not None:

@@ -167,16 +167,16 @@ def _navigation(names: list[str]) -> Markup:
 
 def _data(context: Context, maps: list[dict[str, object]]) -> Markup:
     """Return what the script has to know."""
-    times, course = context.times, context.gathered.course
+    times, traffic = context.times, context.gathered.traffic
     lanes = {}
     if times is not None:
         for each in context.lanes:
-            lanes[f"timeline-{each.number}"] = course.lane(each.number).tolist()
+            lanes[f"timeline-{each.number}"] = traffic.bytes_of(each.number).tolist()
             if each.number in context.gathered.levels.rows:
                 lanes[f"flow-{each.number}"] = context.gathered.levels.line(each.number).tolist()
     first, last = (0, 0) if times is None else (times.first_ns, times.last_ns)
     ahead = [(0, 0)] if times is None else [(since / 1e6, offset / 1e6) for since, offset in times.offsets()]
-    data = {"first": first / 1e6, "last": last / 1e6, "ahead": ahead, "step": course.axis.step_ns / 1e6}
+    data = {"first": first / 1e6, "last": last / 1e6, "ahead": ahead, "step": traffic.axis.step_ns / 1e6}
     return in_script({**data, "lanes": lanes, "maps": maps})
 
 

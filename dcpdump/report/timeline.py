@@ -48,7 +48,7 @@ def timeline(context: Context) -> Markup | None:
     lanes = [_lane(context, each, met) for each in shown]
     if rest:
         lanes.append(_others(context, rest))
-    step = span(context.gathered.course.axis.step_ns)
+    step = span(context.gathered.traffic.axis.step_ns)
     return section(
         "timeline",
         "What happened when",
@@ -72,10 +72,10 @@ def timeline(context: Context) -> Markup | None:
 
 def _lane(context: Context, each: ConnectionState, met: set[str]) -> Markup:
     assert context.times is not None
-    times, course = context.times, context.gathered.course
-    values = course.lane(each.number)
+    times, traffic = context.times, context.gathered.traffic
+    values = traffic.bytes_of(each.number)
     most = int(values.max(initial=0))
-    rate = most * 1e9 / course.axis.step_ns
+    rate = most * 1e9 / traffic.axis.step_ns
     found = list(_events(context, each))
     met.update(mark.kind for mark in found)
     shades = blocked_bands(times, each, _HEIGHT)
@@ -90,8 +90,8 @@ def _lane(context: Context, each: ConnectionState, met: set[str]) -> Markup:
 
 def _others(context: Context, rest: list[ConnectionState]) -> Markup:
     """Return one lane for all connections that have none of their own."""
-    course = context.gathered.course
-    values = course.added_up(each.number for each in rest)
+    traffic = context.gathered.traffic
+    values = traffic.added_up(each.number for each in rest)
     most = int(values.max(initial=0))
     label = f"{counted(len(rest), 'connection')} more: {size(float(values.sum()))}"
     return lane(

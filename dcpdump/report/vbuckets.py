@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.batch.course import OTHERS, Course
 from dcpdump.batch.gather import Array
+from dcpdump.batch.traffic_over_time import OTHERS, TrafficOverTime
 from dcpdump.report.context import Context, section
 from dcpdump.report.draw import WIDTH, Colour, TimeAxis, axis, band, lane, png, side_labels
 from dcpdump.report.html import Markup, Value, element
@@ -47,7 +47,7 @@ class Map(NamedTuple):
     most: int  #: messages in a cell
 
 
-def silence_map(course: Course, group: Sequence[ConnectionState], times: TimeAxis) -> Map:
+def silence_map(traffic: TrafficOverTime, group: Sequence[ConnectionState], times: TimeAxis) -> Map:
     """Return the map of a consumer's streams."""
     by_vbucket: dict[int, list[Stream]] = {}
     for connection in group:
@@ -55,7 +55,7 @@ def silence_map(course: Course, group: Sequence[ConnectionState], times: TimeAxi
             if stream.known:
                 by_vbucket.setdefault(stream.vbucket, []).append(stream)
     vbuckets = sorted(by_vbucket)
-    used, step_s = course.axis.used, course.axis.step_ns / 1e9
+    used, step_s = traffic.axis.used, traffic.axis.step_ns / 1e9
     total = used * step_s
     short = max(step_s, total / _SHORT)
     limits = [short * (total / short) ** (level / LEVELS) for level in range(LEVELS)]
@@ -64,7 +64,7 @@ def silence_map(course: Course, group: Sequence[ConnectionState], times: TimeAxi
     came = np.zeros(silence.shape, np.uint32)
     for at, vbucket in enumerate(vbuckets):
         row, streams = at // each, by_vbucket[vbucket]
-        now = course.came({(stream.connection.number, vbucket, stream.stream_id) for stream in streams})
+        now = traffic.messages_of({(stream.connection.number, vbucket, stream.stream_id) for stream in streams})
         came[row] = np.maximum(came[row], now)
         silence[row] = np.maximum(silence[row], _silences(now, streams, times, used, np.array(limits) / step_s))
     most = int(came.max(initial=0))
@@ -123,7 +123,7 @@ _LABELS = 16
 
 def vbuckets(context: Context, most: int) -> tuple[Markup | None, list[dict[str, object]]]:
     """Return the section, and what a script has to know to read its maps."""
-    times, course = context.times, context.gathered.course
+    times, traffic = context.times, context.gathered.traffic
     groups = consumers(context.evidence.connections)
     if times is None or not groups:
         return None, []
@@ -131,11 +131,11 @@ def vbuckets(context: Context, most: int) -> tuple[Markup | None, list[dict[str,
     order = sorted(groups, key=lambda group: (-_count(group, troubled), -sum(len(each.streams) for each in group)))
     shown, known = [], []
     for group in order[:most]:
-        found = silence_map(course, group, times)
+        found = silence_map(traffic, group, times)
         shown.append(_map(times, group, found, troubled))
         known.append({"vbuckets": found.vbuckets, "limits": [round(each, 3) for each in found.limits]})
     rest = len(groups) - len(shown)
-    crowded = "Some streams share one row, as there are very many. " if OTHERS in course.streams else ""
+    crowded = "Some streams share one row, as there are very many. " if OTHERS in traffic.streams else ""
     made = section(
         "vbuckets",
         "vBuckets over time",
@@ -146,7 +146,7 @@ def vbuckets(context: Context, most: int) -> tuple[Markup | None, list[dict[str,
         _multiples(context, times),
         lead="A row for each vbucket. The stronger the colour, the longer nothing had come on its stream: a healthy "
         "vbucket stays pale, one that has stopped grows strong to the right. Empty is before a stream was granted, "
-        f"grey after it ended. {crowded}Each point is {span(course.axis.step_ns)} or the longest silence of several.",
+        f"grey after it ended. {crowded}Each point is {span(traffic.axis.step_ns)} or the longest silence of several.",
     )
     return made, known
 
@@ -245,7 +245,7 @@ def _multiples(context: Context, times: TimeAxis) -> Markup | None:
 def _multiple(context: Context, times: TimeAxis, stream: Stream) -> Markup | None:
     """Return the seqnos of one stream over time; None where none came."""
     connection = stream.connection
-    values = context.gathered.course.seqno((connection.number, stream.vbucket, stream.stream_id))
+    values = context.gathered.traffic.seqno((connection.number, stream.vbucket, stream.stream_id))
     there = np.flatnonzero(values)
     if not len(there):
         return None

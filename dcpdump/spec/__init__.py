@@ -1,9 +1,9 @@
-"""Hold the protocol as data: every message that dcpdump knows, and the only index to them.
+"""Hold the protocol as data: every message that dcpdump knows, and the functions that find them.
 
-To add an opcode, or a version of one, add an entry to the module of its family; nothing else changes. ``field`` has the
-words of an entry, ``header`` the 24 bytes before every body, ``names``, ``opcodes`` and ``statuses`` what numbers are
-called; ``connection``, ``stream``, ``document`` and ``neighbours`` have the messages. Imports nothing of dcpdump but
-``startup``.
+To add an opcode, or a version of one, add an entry to the module of its family; nothing else changes. Begin with
+``field``, the classes that an entry consists of. ``header`` has the 24 bytes before every body, ``names``, ``opcodes``
+and ``statuses`` the names of numbers; ``connection``, ``stream``, ``document`` and ``neighbours`` have the messages.
+Imports only ``startup`` of dcpdump.
 """
 
 import functools
@@ -18,12 +18,12 @@ MESSAGES: dict[int, Message] = {
     message.opcode: message
     for message in sorted((*_DCP, *neighbours.NEIGHBOURS, *neighbours.OTHER), key=lambda message: message.opcode)
 }
-#: Opcodes of magic 0x82 and 0x83 are a space of their own.
+#: Magics 0x82 and 0x83 have opcodes of their own.
 PUSHES: dict[int, Message] = {message.opcode: message for message in neighbours.PUSHES}
 
 RAW = Layout("raw", key=MAY, value=MAY)  #: a message of which only the name is known
-ERROR = Layout("error", value=MAY)  #: any response with an error status; the value may be JSON
-UNFIT = Layout("?", key=MAY, value=MAY)  #: a message whose extras have a length that none of its layouts has
+ERROR = Layout("error", value=MAY)  #: the layout of any response with an error status; the value may be JSON
+UNFIT = Layout("?", key=MAY, value=MAY)  #: the layout of a message whose extras have a length that no layout has
 UNKNOWN_NAME = "UNKNOWN"
 
 
@@ -41,10 +41,10 @@ def _unknown(opcode: int) -> Message:
 def choose(
     message: Message, *, response: bool, status: int, extras: bytes, extras_length: int, value_length: int
 ) -> tuple[Layout, str]:
-    """Return the layout that fits a frame's lengths and leading extras, and why none fits (or "").
+    """Return the layout that fits a frame's lengths and leading extras, and a reason if none fits exactly, else "".
 
-    ``extras`` may be shorter than ``extras_length`` where the frame is cut; what is not there excludes no layout. Where
-    no layout fits, the first result still decodes the extras if all layouts with that extras length agree on them.
+    ``extras`` is shorter than ``extras_length`` if the frame is cut; missing bytes exclude no layout. If no layout
+    fits, the first result still decodes the extras, provided that all layouts with that extras length agree on them.
     """
     if not message.known:
         return RAW, ""
@@ -63,7 +63,7 @@ def choose(
 
 @functools.cache
 def _like(layout: Layout) -> Layout:
-    """Return what a frame fits that has the extras of a layout, and nothing else of it."""
+    """Return a layout with the extras of another, and any key and value."""
     return Layout("?", extras=layout.extras, key=layout.key, value=MAY)
 
 
@@ -85,7 +85,7 @@ def _fits(layout: Layout, status: int, extras: bytes, extras_length: int, value_
 
 
 def _extra(layout: Layout, name: str, extras: bytes) -> int | None:
-    """Return one field of the extras, or None where its bytes are missing."""
+    """Return one field of the extras, or None if its bytes are missing."""
     at = 0
     for field in layout.extras:
         if field.name == name:
@@ -96,7 +96,7 @@ def _extra(layout: Layout, name: str, extras: bytes) -> int | None:
 
 
 def _why_not(message: Message, alike: list[Layout], status: int, extras: bytes, value_length: int) -> str:
-    """Return the fact of a frame that none of the layouts has, the extras length being right."""
+    """Return in words why no layout with the right extras length fits."""
     names = [name for name in alike[0].when if name not in ("extras_length", "value_length", "status")]
     left = alike
     for name in names:

@@ -23,7 +23,7 @@ AT_PRODUCER, AT_CONSUMER = "sent to a producer", "sent to a consumer"
 NO_MEMORY = "the receiver has no memory left to replicate into"
 EMPTY_BODY = (Layout("1"),)
 ANY_VALUE = (Layout("1", value=MAY),)
-#: What a consumer answers to a message of a stream that is not the one it has.
+#: A consumer's error for a message of a stream that it does not have.
 STREAM_ERRORS = (
     (0x01, "no such stream"),
     (0x02, "the opaque is not the stream's"),

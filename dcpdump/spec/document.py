@@ -1,6 +1,6 @@
 """Define the messages that carry a stream's items: documents in all their states, durable writes, and system events.
 
-A cache transfer has documents that the producer has in memory, ahead of the stream's own.
+A cache transfer carries documents from the producer's memory, before those of the stream.
 """
 
 from functools import partial
@@ -70,7 +70,7 @@ _RULES = (
 _METADATA = "metadata stands behind the value: nmeta bytes at the end of the body; today's servers refuse any"
 _DISCONNECTS = (AT_PRODUCER, NO_MEMORY)
 
-#: Makes a layout with a document: the key is always there, and a value often.
+#: Makes a layout with a document: always with a key, often with a value.
 _layout = partial(Layout, key=MUST, value=MAY)
 #: Makes a message with a document.
 _document = partial(

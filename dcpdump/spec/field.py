@@ -24,7 +24,7 @@ NEVER, MAY, MUST = Presence.NEVER, Presence.MAY, Presence.MUST
 
 
 class Sender(Enum):
-    """Who sends a DCP request: the producer, the consumer, or the manager that commands them."""
+    """The sender of a DCP request: the producer, the consumer, or the cluster manager."""
 
     PRODUCER = "producer"
     CONSUMER = "consumer"
@@ -35,16 +35,16 @@ class Sender(Enum):
 
 
 class Holds(Enum):
-    """Whose data a key or a value is, in the classes of Couchbase's own log redaction."""
+    """The class of a key's or value's data, in Couchbase's own log redaction."""
 
     NOTHING = "nothing to hide"
     USER = "user data"  #: documents, their keys and xattrs, user names
-    BUCKET = "the name of a bucket"  #: and what may have it in it: names of connections, configurations, statistics
+    BUCKET = "the name of a bucket"  #: also in names of connections, configurations, statistics
     META = "metadata"  #: names of collections, scopes, clients
     SYSTEM = "system data"  #: hosts and ports
 
 
-#: When most messages of a stream are answered.
+#: When most messages of a stream get a response.
 ON_ERROR = "only to report an error; otherwise the receiver does not reply"
 
 PRODUCER, CONSUMER, EITHER = Sender.PRODUCER, Sender.CONSUMER, Sender.EITHER
@@ -56,16 +56,16 @@ class EnumValue:
     """Names of the values of an enumeration."""
 
     names: Mapping[int, str]
-    meanings: Mapping[int, str] = field(default_factory=dict)  #: what values mean, in a few words
+    meanings: Mapping[int, str] = field(default_factory=dict)  #: meanings of values, in a few words
     otherwise: str = ""  #: the name of every other value
 
     def describe(self, value: int) -> tuple[str, ...]:
-        """Return the value's name, in a tuple; an empty one for a value without a name."""
+        """Return a tuple with the value's name; empty for a value without a name."""
         name = self.names.get(value, self.otherwise)
         return (name,) if name else ()
 
     def unknown(self, value: int) -> int:
-        """Return the value if it has no name, else -1 (0 is an ordinary value)."""
+        """Return the value if it has no name, else -1 (0 may be a value without a name)."""
         return -1 if value in self.names or self.otherwise else value
 
 
@@ -74,8 +74,8 @@ class Bits:
     """Names of the bits of a set of flags."""
 
     names: Mapping[int, str]
-    meanings: Mapping[int, str] = field(default_factory=dict)  #: what bits mean, in a few words
-    old: int = 0  #: bits that only old releases know; refused today
+    meanings: Mapping[int, str] = field(default_factory=dict)  #: meanings of bits, in a few words
+    old: int = 0  #: bits of old releases, refused today
 
     def describe(self, value: int) -> tuple[str, ...]:
         """Return the names of the bits that are set, lowest first; unnamed bits are left out."""
@@ -94,7 +94,7 @@ class Moment:
     per_second: int = 1
 
     def describe(self, value: int) -> tuple[str, ...]:
-        """Return the time as ISO 8601, in a tuple; an empty one for 0 and for years beyond 9999."""
+        """Return a tuple with the time as ISO 8601; empty for 0 and for years beyond 9999."""
         seconds = value // self.per_second
         if not 0 < seconds < 253_402_300_800:  # the year 10000
             return ()
@@ -107,10 +107,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ServerDuration:
-    """A duration as servers compress it into 16 bits: about value ** 1.74 / 2 microseconds."""
+    """A duration that servers compress into 16 bits: about value ** 1.74 / 2 microseconds."""
 
     def describe(self, value: int) -> tuple[str, ...]:
-        """Return the duration in microseconds, in a tuple."""
+        """Return a tuple with the duration in microseconds."""
         return (f"{value**1.74 / 2:.0f} us",)
 
     def unknown(self, value: int) -> int:
@@ -135,17 +135,17 @@ class Field:
     seqno: bool = False
     #: Reserved: zero in every message that follows the specification.
     reserved: bool = False
-    renamed: str = ""  #: its key, where another thing has its name
+    renamed: str = ""  #: its JSON key, where the name is used otherwise
 
     @property
     def key(self) -> str:
-        """Return its JSON key and column, and the beginning of that of its names."""
+        """Return its JSON key and column, which is also the beginning of the key of its names."""
         return self.renamed or self.name
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blob:
-    """Bytes: as many as the sibling field named ``size`` says, or the rest of the section."""
+    """Bytes: as many as the field named by ``size`` gives, or the rest of the section."""
 
     name: str
     label: str
@@ -155,18 +155,18 @@ class Blob:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeat:
-    """The same fields again and again to the end of the section: failover-log entries, features, records.
+    """The same fields repeated to the end of the section: failover-log entries, features, records.
 
     With one field an item is that field's value; with several, an object of them.
     """
 
     name: str
     fields: tuple[Field | Blob, ...]
-    least: int = 0  #: items that there must be
+    least: int = 0  #: the least number of items
 
     @property
     def width(self) -> int:
-        """Return the least size of one item in bytes."""
+        """Return the fixed size of one item in bytes."""
         return sum(f.width for f in self.fields if isinstance(f, Field))
 
 
@@ -190,10 +190,10 @@ Part = Field | Blob | Repeat | FlatTable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """One shape of a message: which sections it has and what they hold.
+    """One layout of a message: its sections and their content.
 
-    ``when`` distinguishes it from its siblings by equality on ``extras_length``, ``value_length``, ``status`` or the
-    value of an extras field. It is data and not a function because the decoders, the printed specification, the test
+    ``when`` distinguishes it from the message's other layouts by values of ``extras_length``, ``value_length``,
+    ``status`` or an extras field. It is data and not a function because decoders, the printed specification, the test
     that no two layouts overlap and the test generators all read it.
     """
 
@@ -201,24 +201,24 @@ class Layout:
     extras: tuple[Field, ...] = ()
     key: Presence = NEVER
     value: Presence | tuple[Part, ...] = NEVER
-    tail: str = ""  #: name of the extras field that sizes metadata after the value ("nmeta")
+    tail: str = ""  #: name of the extras field with the size of metadata after the value ("nmeta")
     when: Mapping[str, int] = field(default_factory=dict)
-    note: str = ""  #: who sends this shape and when, in a few words
-    old: bool = False  #: only prototypes and previews send it; today it is refused
+    note: str = ""  #: who sends this layout and when, in a few words
+    old: bool = False  #: sent by prototypes and previews only; refused today
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Return the parts of the value, where it has fields."""
+        """Return the parts of the value, if it has fields."""
         return self.value if isinstance(self.value, tuple) else ()
 
     @property
     def extras_length(self) -> int:
-        """Return the bytes of extras that this shape has."""
+        """Return the length of the extras."""
         return sum(f.width for f in self.extras)
 
     @property
     def value_length(self) -> int | None:
-        """Return the bytes of value that this shape has, or None where they vary."""
+        """Return the length of the value, or None if it varies."""
         if self.value is NEVER:
             return 0
         if isinstance(self.value, tuple) and all(isinstance(part, Field) for part in self.value):
@@ -236,7 +236,7 @@ class Message:
     request: tuple[Layout, ...] = ()
     response: tuple[Layout, ...] = ()
     answered: str = ""  #: when a response is sent, in words
-    replies: bool = True  #: a request is answered even when all is well
+    replies: bool = True  #: a request gets a response also on success
     since: str = ""
     source: str = ""
     #: The key starts with a LEB128 collection id where the connection has collections.
@@ -245,33 +245,33 @@ class Message:
     document: bool = False
     #: The value is a credential and is masked as soon as it is decoded.
     secret: bool = False
-    #: It belongs to one stream and carries that stream's opaque.
+    #: It belongs to a stream and carries the stream's opaque.
     streamed: bool = False
-    #: Where streams have ids, its request has the id of its stream among the framing extras.
+    #: Where streams have ids, its request has the stream id in the framing extras.
     stream_id: bool = False
     key_holds: Holds = Holds.USER
     value_holds: Holds = Holds.USER
-    #: Patterns of whole keys and values that are words of the protocol itself, and not data.
+    #: Patterns of complete keys and values that are words of the protocol, and not data.
     key_words: str = ""
     value_words: str = ""
-    key_prefixes: tuple[str, ...] = ()  #: words of the protocol that a key may begin with, whatever the rest is
+    key_prefixes: tuple[str, ...] = ()  #: words of the protocol with which a key may begin, before data
     #: The header's vbucket is used, though it is not a message of a stream.
     vbucket: bool = False
     #: The value is JSON text of the control plane, whatever the datatype byte says.
     json: bool = False
     rules: tuple[str, ...] = ()
     errors: tuple[tuple[int, str], ...] = ()
-    #: Why the receiver closes the connection without an answer.
+    #: Why the receiver closes the connection without a response.
     disconnects: tuple[str, ...] = ()
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
-        """Return the shapes of the request, then those of the response."""
+        """Return the layouts of the request, then those of the response."""
         return self.request + self.response
 
     @property
     def known(self) -> bool:
-        """Return whether the table has layouts for it (else only its name is known)."""
+        """Return whether it has layouts (else only its name is known)."""
         return bool(self.layouts)
 
     @property
@@ -306,5 +306,5 @@ def seqno(name: str, label: str) -> Field:
 
 
 def id64(name: str, label: str) -> Field:
-    """Return an eight-byte identifier, shown as hexadecimal text wherever numbers lose precision."""
+    """Return an eight-byte identifier, shown as hexadecimal text where numbers would lose precision."""
     return Field(name, label, 8, identity=True)

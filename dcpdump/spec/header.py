@@ -21,20 +21,20 @@ ALT_CLIENT_REQUEST: Final = 0x08
 ALT_CLIENT_RESPONSE: Final = 0x18
 SERVER_REQUEST: Final = 0x82
 SERVER_RESPONSE: Final = 0x83
-WORD_END: Final = 8  #: where the vbucket, or the status, ends
-#: The server closes a connection that announces a larger frame (its max_packet_size).
+WORD_END: Final = 8  #: the end of the vbucket, or of the status
+#: The server's max_packet_size: it closes a connection that announces a larger frame.
 MAX_FRAME: Final = 30 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Magic:
-    """The first byte of a frame and what it says about the rest."""
+    """The first byte of a frame, which determines the header's layout."""
 
     value: int
     name: str
     response: bool = False
     flexible: bool = False  #: bytes 2,3 are framing extras length and key length
-    server: bool = False  #: opcodes are those that the server sends on its own
+    server: bool = False  #: opcodes are those of server messages
 
     @property
     def kind(self) -> str:
@@ -76,11 +76,11 @@ def header_fields(magic: Magic) -> tuple[Field, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FrameInfo:
-    """One kind of object in the framing extras.
+    """One kind of frame info, an object in the framing extras.
 
-    ``parts`` lie end to end in its data. ``lengths`` are the legal sizes of that data; empty: any from ``least`` on.
-    ``dcp`` says whether DCP's requests may have it (a stream id only those whose entry says so), ``refused`` with which
-    status servers answer those that may not; 0: they do not look at it.
+    ``parts``: the fields of its data, end to end. ``lengths``: the legal sizes of the data; empty: any from ``least``
+    on. ``dcp``: DCP's requests may have it (a stream id only where the entry allows it). ``refused``: the status with
+    which servers refuse it elsewhere; 0: they ignore it.
     """
 
     id: int
@@ -90,20 +90,20 @@ class FrameInfo:
     least: int = 0
     dcp: bool = False
     refused: int = 0
-    old: bool = False  #: only old releases know it
+    old: bool = False  #: of old releases only
 
 
 #: A stream id among a request's framing extras: frame info 2, two bytes long.
 STREAM_ID_TAG: Final = 0x22
 STREAM_ID_INFO: Final = STREAM_ID_TAG >> 4
-STREAM_ID_LENGTH: Final = 3  #: of the frame info, its tag included
+STREAM_ID_LENGTH: Final = 3  #: size of the frame info, its tag included
 MOST_STREAM_ID: Final = 0xFFFF
-#: Servers write a stream id before these but leave the framing length 0: opcode, extras length.
+#: Servers write a stream id in these, but leave the framing length 0: (opcode, extras length).
 STREAM_ID_NOT_COUNTED: Final = frozenset({(DCP_DELETION, 21), (DCP_EXPIRATION, 20)})
 
 _DURATION: Final = u16("server_duration", "server duration", ServerDuration())
 
-#: Framing extras of requests (magic 0x08). The ids mean other things in responses.
+#: Framing extras of requests (magic 0x08). The ids have other meanings in responses.
 REQUEST_INFOS: dict[int, FrameInfo] = {
     info.id: info
     for info in (

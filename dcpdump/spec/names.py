@@ -1,7 +1,7 @@
-"""Name values: statuses, datatypes, flags, states, reasons, features, control keys.
+"""Name values: datatypes, flags, states, reasons, features, control keys.
 
-One row a value. The words are the specification's: flags in lower case as its examples print them, statuses and
-features as the server spells them.
+One row for each value, in the specification's words: flags in lower case, as its examples print them, features as the
+server spells them.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ JSON: Final = 0x01
 SNAPPY: Final = 0x02
 XATTR: Final = 0x04
 MOST_DATATYPE: Final = 0x07  #: all of them
-#: The field that holds the seqno that a message itself brings into its stream.
+#: The name of the field with a message's own seqno.
 OWN_SEQNO = ("by_seqno", "commit_seqno", "abort_seqno")
 
 OPEN_FLAGS = Bits(
@@ -268,12 +268,12 @@ CONTROL_KEYS: dict[str, ControlKey] = {
 #: Prefixes of the names of connections that servers open between themselves.
 REPLICATION = ("replication:", "eq_dcpq:replication:", "eq_dcpq:", "repl:")
 MECHANISMS = "PLAIN|OAUTHBEARER|SCRAM-SHA(?:1|256|512)"
-#: JSON of nothing but identifiers and the names that a stream request gives them.
+#: A stream request's JSON without other content than identifiers, under the protocol's names.
 STREAM_FILTER = (
     r"(?:[\s{}\[\]:,]|-?[0-9]{1,20}(?![0-9])|true|false|null"
     r'|"(?:uid|sid|collections|scope|purge_seqno|cts|free_memory|all_keys|(?:0x)?[0-9a-fA-F]{1,16})")*'
 )
-#: Names of members in servers' JSON about clusters, buckets and collections.
+#: The names of members in servers' JSON about clusters, buckets and collections.
 MEMBERS = frozenset(
     "addressFamily alternateAddresses appTelemetryPath bucketCapabilities bucketCapabilitiesVer cas "
     "clusterCapabilities clusterCapabilitiesVer clusterName clusterUUID collections collectionsManifestUid "

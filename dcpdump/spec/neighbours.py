@@ -1,4 +1,4 @@
-"""Define messages beside DCP: HELLO, logins, buckets, sequence numbers, what a server pushes; the others by name."""
+"""Define messages beside DCP's: HELLO, logins, buckets, sequence numbers, server messages; others by name only."""
 
 from functools import partial
 
@@ -18,7 +18,7 @@ _OBSERVED = (
     seqno("persisted_seqno", "persisted seqno"),
     seqno("current_seqno", "current seqno"),
 )
-#: Makes a message that is answered whatever comes of it.
+#: Makes a message that always gets a response.
 _answered = partial(Message, answered="always")
 
 HELLO = _answered(
@@ -209,7 +209,7 @@ NEIGHBOURS = (
     ),
 )
 
-#: What a server sends of its own accord (magic 0x82), and the replies (0x83).
+#: Messages that a server sends unrequested (magic 0x82), and the responses (0x83).
 PUSHES = (
     Message(
         0x01,

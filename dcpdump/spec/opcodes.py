@@ -1,4 +1,4 @@
-"""Name opcodes: plain numbers, for code that compares many. The table holds what they mean."""
+"""Name opcodes, as plain numbers for fast comparisons. Their meaning is in the table of messages."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ DCP_SEQNO_ADVANCED: Final = 0x64
 DCP_OSO_SNAPSHOT: Final = 0x65
 DCP_CACHE_TRANSFER: Final = 0x66
 DCP_CACHE_TRANSFER_END: Final = 0x67
-#: Their neighbours on the same wire.
+#: Opcodes of other messages on the same connections.
 NOOP: Final = 0x0A
 VERSION: Final = 0x0B
 STAT: Final = 0x10

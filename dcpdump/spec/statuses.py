@@ -1,4 +1,4 @@
-"""Name the statuses of responses, and have those that programs test for as constants."""
+"""Name the statuses of responses, and define constants of those that code tests for."""
 
 from typing import Final
 
@@ -95,7 +95,7 @@ STATUS = EnumValue(
     }
 )
 
-#: Statuses of responses that carry a success's body, or continue an exchange.
+#: Statuses of responses with the body of a success, or that continue an exchange.
 NOT_ERRORS = frozenset({0x00, 0x21, 0x23, 0xA6, 0xA7, 0xCC, 0xCD, 0xD3})
 APPLICATION_STATUS = 0xFF00  #: from here on, statuses are for applications to define
 

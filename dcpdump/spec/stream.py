@@ -1,4 +1,4 @@
-"""Define the messages that open, hand over and end a stream, and those around its items: markers and bare seqnos."""
+"""Define the messages that open, hand over and end a stream, and those between its items: markers and bare seqnos."""
 
 from dcpdump.spec import opcodes
 from dcpdump.spec.connection import AT_CONSUMER, AT_PRODUCER, EMPTY_BODY, FAILOVER_LOG, STREAM_ERRORS, one_way

@@ -1,7 +1,7 @@
-"""Open TLS: the events of a connection in, the events of the text inside out. Knows TCP's events, and no DCP.
+"""Decrypt TLS: the events of a TCP connection in, the events of the text inside out. Knows no DCP.
 
-Begin with ``unsealer``: one connection. Each ``side`` is one direction, whose bytes ``records`` cuts; ``record_reader``
-decides what a record is and which key opens it. Keys are those of a ``keyring``, made from ``secrets`` for the
-``suites``; only ``openers`` knows ciphers, and is imported once there is something to open. ``report`` says what became
-of a connection. Imports ``net``.
+Begin with ``unsealer``: one connection. Each ``side`` is one direction, whose bytes ``records`` cuts into records;
+``record_reader`` decides what a record is and which key decrypts it. A ``keyring`` makes the keys, from ``secrets`` and
+for the cipher ``suites``; only ``openers`` knows ciphers, and is imported when there is something to decrypt.
+``report`` describes the result. Imports ``net``.
 """

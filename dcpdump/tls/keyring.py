@@ -1,4 +1,4 @@
-"""Choose the keys that may open what the two sides of a connection say, by its hellos and the secrets."""
+"""Choose the keys that may decrypt the two sides of a connection, from its hellos and the secrets."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,7 +20,7 @@ from dcpdump.tls.suites import BY_LENGTH, SUITES, KeyBasis
 if TYPE_CHECKING:
     from dcpdump.tls.openers import Opener
 
-#: Labels of the keys that follow one another, of the client and of the server.
+#: Labels of the keys in the order of their use, by the client and by the server.
 _ORDER: Final = (
     (CLIENT_EARLY, CLIENT_HANDSHAKE, CLIENT_TRAFFIC),
     ("", SERVER_HANDSHAKE, SERVER_TRAFFIC),
@@ -28,32 +28,32 @@ _ORDER: Final = (
 EARLY: Final = 0
 HANDSHAKE: Final = 1
 APPLICATION: Final = 2
-#: Connections whose secrets are tried where the client's hello is missing.
+#: How many connections' secrets are tried where the client's hello is missing.
 _STRANGERS: Final = 4_096
-#: Openers that are kept, since the same keys may be tried at many records.
+#: How many openers are kept, since the same keys may be tried at many records.
 _OPENERS: Final = 64
 
 
 class Key(NamedTuple):
-    """Which secret a key was made of. It is no secret itself."""
+    """The identity of a key: the secret that it was made from, without that secret."""
 
     random: bytes
     label: str
-    mark: bytes  #: that tells the secret from others of the label
+    mark: bytes  #: that distinguishes the secret from others with the label
     generation: int
     suite: int
     rank: int  #: EARLY, HANDSHAKE or APPLICATION
-    turn: int  #: of the handshake that made it
+    turn: int  #: the number of the handshake that made it
 
 
 @dataclass(slots=True)
 class Terms:
-    """What the hellos of one handshake say."""
+    """The content of one handshake's hellos."""
 
     client: ClientHello | None = None
     server: ServerHello | None = None
-    turn: int = 0  #: which handshake of the connection
-    tickets: list[bytes] = field(default_factory=list)  #: that the server gave, of TLS 1.2
+    turn: int = 0  #: the handshake's number in the connection
+    tickets: list[bytes] = field(default_factory=list)  #: of TLS 1.2, from the server
 
     @property
     def version(self) -> int:
@@ -67,20 +67,20 @@ class Keyring:
 
     secrets: Secrets
     terms: Terms = field(default_factory=Terms)
-    guessed: bool = False  #: a hello that is missing will not come: by the secrets alone
+    guessed: bool = False  #: a missing hello will not come: try the secrets alone
     _made: dict[tuple[Key, int], "Opener"] = field(default_factory=dict)
 
     @property
     def random(self) -> bytes:
-        """The client's random, empty where its hello was not seen."""
+        """The client's random; empty without its hello."""
         return self.terms.client.random if self.terms.client else b""
 
     def known(self) -> bool:
-        """Return whether it is known what the keys are made with, so that only secrets may be missing."""
+        """Return whether all inputs of the keys but the secrets are known."""
         return self.guessed or (self.terms.server is not None and self.terms.client is not None)
 
     def after(self, key: Key | None, role: int) -> Iterator[Key]:
-        """Yield the keys that may follow one (None: the first) in what a side says, in the order of likelihood."""
+        """Yield the keys that a side may use after one (None: first), the most likely first."""
         if key is not None and key.rank == APPLICATION and key.label != CLIENT_RANDOM:
             yield key._replace(generation=key.generation + 1)
         elif not self.known():
@@ -91,11 +91,11 @@ class Keyring:
             yield from self._masters()
 
     def has(self, role: int) -> bool:
-        """Return whether any secret may open what a side says."""
+        """Return whether any secret may decrypt a side."""
         return next(self.after(None, role), None) is not None
 
     def opener(self, key: Key, role: int) -> "Opener":
-        """Return what opens records under a key."""
+        """Return the opener of records under a key."""
         made = self._made.get((key, role))
         if made is None:
             made = self.make(key, self._basis(key, role))
@@ -105,7 +105,7 @@ class Keyring:
         return made
 
     def owners(self) -> list[bytes]:
-        """Return the client randoms under which the master secret may be found: its own, or of what it resumes."""
+        """Return the client randoms whose master secret may apply: its own, and that of the session it resumes."""
         hello, found = self.terms.client, []
         if hello is None:
             return []
@@ -145,15 +145,15 @@ class Keyring:
         return [random for random, _ in zip(self.secrets.free(), range(_STRANGERS), strict=False)]
 
     def _basis(self, key: Key, role: int) -> KeyBasis | None:
-        """Return what a key is made of beside its secret, as the hellos at hand say it."""
+        """Return the inputs of a key beside its secret, from the known hellos."""
         server = self.terms.server
         if key.label != CLIENT_RANDOM or server is None:
             return None
         return KeyBasis(server.version, server.random + (self.random or key.random), role == 1, server.etm)
 
     def make(self, key: Key, basis: KeyBasis | None) -> "Opener":
-        """Return what opens records under a key that is made of a basis."""
-        # Only now, since importing ciphers takes a while.
+        """Return the opener of records under a key, made from these inputs."""
+        # here, since importing ciphers takes a while
         from dcpdump.tls.openers import Opener13, opener12
 
         secret = self.secrets.marked(key.random, key.label, key.mark)

@@ -1,6 +1,6 @@
-"""Open the records of one direction as long as one key holds. The door to ciphers.
+"""Decrypt the records of one direction under one key. The only module that imports ciphers.
 
-Importing it imports ``cryptography``, which takes a while: to be done once there is something to open.
+It imports ``cryptography``, which takes a while: import it when there is something to decrypt.
 """
 
 import hashlib
@@ -18,14 +18,14 @@ from dcpdump.tls.suites import CBC, CCM_8, CHACHA, GCM, KeyBasis, Suite
 
 
 def expand_label(secret: bytes, label: str, length: int, digest: str) -> bytes:
-    """Return what HKDF-Expand-Label of TLS 1.3 makes of a secret; a hash is as long as is ever asked for."""
+    """Return HKDF-Expand-Label of TLS 1.3, at most one hash long."""
     name = b"tls13 " + label.encode()
     info = length.to_bytes(2, "big") + bytes((len(name),)) + name + b"\0\1"
     return hmac.digest(secret, info, digest)[:length]
 
 
 def prf(version: int, digest: str, secret: bytes, seed: bytes, length: int) -> bytes:
-    """Return what the pseudorandom function of TLS 1.2, 1.1 or 1.0 makes of a secret; ``seed`` begins with a label."""
+    """Return the pseudorandom function of TLS 1.2, 1.1 or 1.0; ``seed`` begins with a label."""
     if version >= 0x0303:
         return _p_hash(digest, secret, seed, length)
     half = (len(secret) + 1) // 2
@@ -41,38 +41,38 @@ def _p_hash(digest: str, secret: bytes, seed: bytes, length: int) -> bytes:
     return out[:length]
 
 
-DATA: Final = 23  #: the type of a record with text
+DATA: Final = 23  #: the type of a record with application data
 _BLOCK: Final = 16
 
 
 class Opener(ABC):
-    """Opens records; ``number`` is that of the record under its key."""
+    """A decrypter of records; ``number`` counts the records under its key."""
 
     __slots__ = ("basis", "before", "exact", "overhead", "suite")
 
     def __init__(self, suite: Suite, basis: KeyBasis | None, overhead: int, *, exact: bool = True) -> None:
         self.suite = suite
-        self.basis = basis  #: what its keys are made of beside a secret, of TLS 1.2 and before
-        self.before = b""  #: the last block of the record before, which is the IV of the next, of CBC in TLS 1.0
-        self.overhead = overhead  #: how much longer than its text the body of a record is; of CBC at least
-        self.exact = exact  #: that holds for each record without padding, so that lost text can be counted
+        self.basis = basis  #: inputs of its keys beside the secret, up to TLS 1.2
+        self.before = b""  #: with CBC in TLS 1.0: the last block of the record before, the IV of the next
+        self.overhead = overhead  #: how much longer than its text a record's body is; with CBC at least
+        self.exact = exact  #: ``overhead`` is exact for records without padding, so that lost text can be counted
 
     @abstractmethod
     def open(self, number: int, head: bytes, body: bytes) -> tuple[int, bytes] | None:
-        """Return the type and the text of a record; None where it is not one of this key and number."""
+        """Return the type and the text of a record; None if this key and number do not decrypt it."""
 
     @abstractmethod
     def decrypt_unverified(self, number: int, body: bytes) -> tuple[int, bytes] | None:
-        """Decrypt a body of which bytes are missing, without proof: return where in it the text begins, and the text.
+        """Decrypt a body with missing bytes, unverified: return the offset of the text in it, and the text.
 
-        None where the cipher cannot do that.
+        None if the cipher cannot do that.
         """
 
     @abstractmethod
     def run(self, data: bytes, number: int, texts: list[bytes], ends: list[int]) -> int:
-        """Open the plain records of text with which ``data`` begins, and add their texts and where they end.
+        """Decrypt the complete records of text at the beginning of ``data``, and append their texts and ends.
 
-        Return where the first begins that is not whole, no text, or does not open.
+        Return the offset of the first record that is incomplete, is no text, or is not decrypted.
         """
 
 
@@ -85,7 +85,7 @@ def _aead(suite: Suite, key: bytes) -> AESGCM | AESCCM | ChaCha20Poly1305:
 
 
 def _unproven(suite: Suite, key: bytes, nonce: bytes, data: bytes) -> bytes:
-    """Decrypt with the cipher inside an AEAD, which asks for no tag."""
+    """Decrypt with the stream cipher of an AEAD, without checking the tag."""
     if suite.kind == CHACHA:
         cipher = Cipher(algorithms.ChaCha20(key, b"\1\0\0\0" + nonce), None)
     else:
@@ -96,7 +96,7 @@ def _unproven(suite: Suite, key: bytes, nonce: bytes, data: bytes) -> bytes:
 
 
 class Opener13(Opener):
-    """TLS 1.3: the nonce is made of the number, the type is behind the text."""
+    """TLS 1.3: the nonce is made from the number, the type follows the text."""
 
     __slots__ = ("_decrypt", "_secret", "_tag", "block_key", "iv")
 
@@ -119,7 +119,7 @@ class Opener13(Opener):
         return (inner[-1], inner[:-1]) if inner else None
 
     def decrypt_unverified(self, number: int, body: bytes) -> tuple[int, bytes] | None:
-        """Decrypt without proof; the last byte is the type, or padding."""
+        """Decrypt, unverified; the last byte is the type, or padding."""
         nonce = (self.iv ^ number).to_bytes(12, "big")
         return 0, _unproven(self.suite, self.block_key, nonce, body[: max(len(body) - self._tag, 0)])
 
@@ -144,14 +144,14 @@ class Opener13(Opener):
         return at
 
     def next(self) -> "Opener13":
-        """Return what holds after a KeyUpdate."""
+        """Return the opener after a KeyUpdate."""
         digest = self.suite.digest
         length = hashlib.new(digest).digest_size
         return Opener13(self.suite, expand_label(self._secret, "traffic upd", length, digest))
 
 
 class _Opener12(Opener):
-    """TLS 1.2 with an AEAD: a part of the nonce may be in the record, the number is authenticated."""
+    """TLS 1.2 with an AEAD: a part of the nonce may be in the record; the number is authenticated."""
 
     __slots__ = ("_decrypt", "_iv", "_key", "_number", "_tag")
 
@@ -207,7 +207,7 @@ class _Opener12(Opener):
 
 
 class _OpenerCbc(Opener):
-    """AES-CBC of TLS 1.0 to 1.2, with the MAC inside (then padded), or outside (RFC 7366)."""
+    """TLS 1.0 to 1.2 with AES-CBC; the MAC is inside the encryption, or outside (RFC 7366)."""
 
     __slots__ = ("_etm", "_key", "_mac", "_size", "_version")
 
@@ -240,7 +240,7 @@ class _OpenerCbc(Opener):
         return head[0], text[:end]
 
     def decrypt_unverified(self, number: int, body: bytes) -> None:
-        """Return nothing: a block that is missing takes the next one with it, and the length is not known."""
+        """Return nothing: a missing block spoils the next one, and the length is not known."""
         self._chain(body[: len(body) - self._size][-_BLOCK:] if self._etm else body[-_BLOCK:])
 
     def run(self, data: bytes, number: int, texts: list[bytes], ends: list[int]) -> int:
@@ -270,7 +270,7 @@ class _OpenerCbc(Opener):
 
 
 def opener12(suite: Suite, master: bytes, basis: KeyBasis) -> Opener:
-    """Return what opens the records of one side."""
+    """Return the opener of one side's records."""
     version, randoms, server, _ = basis
     digest = suite.digest if version >= 0x0303 else ""
     mac = hashlib.new(suite.mac).digest_size if suite.kind == CBC else 0
@@ -288,13 +288,13 @@ def opener12(suite: Suite, master: bytes, basis: KeyBasis) -> Opener:
 
 
 # -- numbers of records, found by trying; of AES-GCM, many at once ------------------------------------
-# The inner text of a TLS 1.3 record ends with its type, and that of a record with data is 23: one block of the key
-# stream says of nearly all numbers that they are wrong, and thousands of blocks are made in one call.
+# The inner text of a TLS 1.3 record ends with its type, 23 for data. So one block of the key stream rules out nearly
+# every wrong number, and one call makes thousands of blocks.
 
 _MANY: Final = 1 << 16
-#: Blocks of one call: few enough that they stay in the cache.
+#: Blocks of one call: few enough for the processor's cache.
 _BLOCKS: Final = 1 << 12
-#: From so many numbers on, making blocks is faster than opening the record.
+#: From so many numbers on, making blocks is faster than decrypting the record.
 _LEAST: Final = 2_048
 _HIGH: Final = bytes(number >> 8 for number in range(_MANY))
 _LOW: Final = bytes(number & 255 for number in range(_MANY))
@@ -302,7 +302,7 @@ _XORED: Final = [bytes(each ^ byte for each in range(256)) for byte in range(256
 
 
 def is_fast(opener: Opener) -> TypeGuard[Opener13]:
-    """Return whether many numbers can be tried at once."""
+    """Return whether an opener can try many numbers at once."""
     return isinstance(opener, Opener13) and opener.suite.kind == GCM
 
 
@@ -310,9 +310,9 @@ Found = tuple[int, tuple[int, bytes]]
 
 
 def find_number(opener: Opener, head: bytes, body: bytes, first: int, stop: int) -> Found | None:
-    """Return the number from ``first`` to before ``stop`` under which a record opens, and its type and text.
+    """Find the number from ``first`` to ``stop``-1 that decrypts a record; return it with the type and text.
 
-    None where there is no such number.
+    Return None without such a number.
     """
     if is_fast(opener) and stop - first > _LEAST and len(body) > 16:
         return _among_many(opener, head, body, first, stop)
@@ -324,7 +324,7 @@ def find_number(opener: Opener, head: bytes, body: bytes, first: int, stop: int)
 
 
 def _among_many(opener: Opener13, head: bytes, body: bytes, first: int, stop: int) -> Found | None:
-    last = len(body) - 17  # the place of the inner text's last byte
+    last = len(body) - 17  # the offset of the inner text's last byte
     wanted = body[last] ^ DATA
     counter = (2 + last // 16).to_bytes(4, "big")
     encrypt = Cipher(algorithms.AES(opener.block_key), modes.ECB()).encryptor().update

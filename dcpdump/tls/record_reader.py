@@ -1,6 +1,7 @@
-"""Read the records of a TLS connection: hellos in clear, and what keys open.
+"""Read the records of a TLS connection: hellos in clear, and records decrypted with keys.
 
-What a record is depends on those before it; of one that cannot be read yet this is said, and it waits elsewhere.
+The reading of a record depends on those before it. One that cannot be read yet is reported as such, and the caller
+queues it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,18 +18,18 @@ from dcpdump.tls.side import DATA, Side, Waiting
 from dcpdump.tls.suites import SUITES
 
 # -- which key and which number open a record: by proof -----------------------------------------------
-# A record that does not open under the key at hand is tried under those that may follow, so that the ends of
-# handshakes, updates of keys and new handshakes need no message to be understood, and may be lost.
+# A record that the current key does not decrypt is tried with the keys that may follow. So ends of handshakes, key
+# updates and new handshakes need not be parsed, and may even be lost.
 
-#: Records at the beginning of a direction that may stay closed: with all keys there, and with those of the handshake
+#: How many first records of a direction may stay encrypted: with all keys known, and with those of the handshake
 #: missing.
 _FAILURES: Final = 4
 _FLIGHT: Final = 64
-#: Records in a row that do not open before their numbers are searched.
+#: How many records in a row fail before their numbers are searched.
 _DAMAGED: Final = 4
-#: Numbers that are searched behind a loss of unknown length.
+#: How many numbers are searched after a loss of unknown length.
 _UNKNOWN: Final = 1 << 20
-#: What trying a number costs, where many cannot be tried at once.
+#: The cost of a number with ciphers that cannot try many at once.
 _SLOW: Final = 100
 
 
@@ -40,7 +41,7 @@ class _OpenedRecord(NamedTuple):
 
 
 class _Opening:
-    """Opens the records of both sides of a connection."""
+    """The decryption of the records of both sides of a connection."""
 
     __slots__ = ("_ring",)
 
@@ -48,7 +49,7 @@ class _Opening:
         self._ring = ring
 
     def open(self, side: Side, role: int, record: TlsRecord, out: list[Event]) -> _OpenedRecord | None:
-        """Open a record; where that cannot be, count it, give what is there of it, and return None."""
+        """Decrypt a record. If that fails, count it, emit the text or gap for it, and return None."""
         if side.passed and side.opener is None and not side.failures:
             side.lost = True
         if side.lost or side.unknown:
@@ -85,7 +86,7 @@ class _Opening:
         return None
 
     def _unopened(self, side: Side, role: int, record: TlsRecord, out: list[Event]) -> None:
-        """Decide what a record is that is whole, in step, and does not open."""
+        """Classify a complete record in sequence that is not decrypted."""
         key, ring = side.key, self._ring
         if key is not None and key.rank == APPLICATION:
             if side.turning:
@@ -115,7 +116,7 @@ class _Opening:
             side.closed = why.NO_FIT
 
     def _find_again(self, side: Side, role: int, record: TlsRecord, out: list[Event]) -> _OpenedRecord | None:
-        """Search the number of a record behind a loss; a record in a row of failures only now and then."""
+        """Search the number of a record after a loss; in a row of failures only for some records."""
         if record.holes or not self._is_due(side):
             side.pass_by(record)
             return None
@@ -139,7 +140,7 @@ class _Opening:
         return not side.tries & (side.tries - 1)
 
     def _ranges(self, side: Side, role: int, record: TlsRecord) -> Iterator[tuple[Key, int, int]]:
-        """Yield keys, and which numbers a record may have under them."""
+        """Yield keys, and the numbers that a record may have under them."""
         key, opener = side.key, side.opener
         missing = record.offset - side.end if side.end is not None else 0
         least = HEAD + (opener.overhead if opener is not None else 17)
@@ -156,12 +157,12 @@ class _Opening:
 
 # -- who of a connection is the client, and what the two agreed ---------------------------------------
 
-#: Handshakes of one connection that are remembered.
+#: How many handshakes of a connection are remembered.
 _HANDSHAKES = 64
 
 
 class Parties:
-    """Both sides of one connection. ``changed``: something was learnt by which more may be opened."""
+    """The roles and handshakes of a connection. ``changed``: new facts may help to decrypt waiting records."""
 
     __slots__ = ("_key", "_roles", "_secrets", "changed", "early", "randoms", "ring", "server_name")
 
@@ -170,31 +171,31 @@ class Parties:
         self.early: bool | None = None  #: whether the server reads what the client sent early
         self.server_name = ""
         self.changed = False
-        self.randoms: dict[bytes, bytes] = {}  #: of handshakes that were opened, and under which their secrets are
-        self._key: Key | None = None  # the last that opened a record
+        self.randoms: dict[bytes, bytes] = {}  #: of the handshakes that were decrypted, and those with their secrets
+        self._key: Key | None = None  # the last key that decrypted a record
         self._roles: list[int | None] = [None, None]
         self._secrets = secrets
 
     @property
     def terms(self) -> Terms:
-        """What the last hellos say."""
+        """The content of the last hellos."""
         return self.ring.terms
 
     @property
     def greeted(self) -> bool:
-        """Whether any hello was seen."""
+        """Return whether any hello was seen."""
         return self.terms.client is not None or self.terms.server is not None
 
     def role(self, direction: int) -> int | None:
-        """Return 0 where a direction is the client's, 1 where it is the server's, None where that is not known."""
+        """Return 0 for the client's direction, 1 for the server's, None if unknown."""
         return self._roles[direction]
 
     def cast(self, direction: int, role: int) -> None:
-        """Note which side a direction is."""
+        """Note the role of a direction."""
         self._roles[direction], self._roles[1 - direction] = role, 1 - role
 
     def message(self, direction: int, kind: int, body: bytes, *, early: bool) -> bool:
-        """Take a message of a handshake, ``early`` under that key; return whether it is a hello."""
+        """Handle a handshake message, ``early`` under the early key; return whether it is a hello."""
         terms = self.terms
         if kind == records.CLIENT_HELLO:
             client = records.client_hello(body)
@@ -226,7 +227,7 @@ class Parties:
         self.early, self.changed = taken, True
 
     def opened_with(self, key: Key) -> None:
-        """Note a key that opened a record: whose secret it is made of, and which sessions have that."""
+        """Note a key that decrypted a record, its secret, and the sessions with this secret."""
         terms = self.terms
         if key != self._key:
             self._key = key
@@ -245,7 +246,7 @@ class Parties:
         if terms.server is not None and terms.client is not None:
             self.ring.terms = Terms(client, turn=terms.turn + 1)
         else:
-            if terms.client is not None:  # after a HelloRetryRequest nothing is early any more
+            if terms.client is not None:  # after a HelloRetryRequest there is no early data
                 client.early = False
             terms.client = client
         self.server_name = self.server_name or client.server_name
@@ -276,7 +277,7 @@ _MESSAGES: Final = {
     24: "KeyUpdate",
     25: "CompressedCertificate",
 }
-#: Bodies of the shortest records of TLS 1.3, by the size of their tags: two bytes of an alert and its type.
+#: The body lengths of the shortest records of TLS 1.3, by tag size: the two bytes of an alert and its type.
 _ENCRYPTED_ALERTS: Final = (19, 11)
 
 
@@ -286,11 +287,11 @@ class _Progress:
     __slots__ = ("_alert", "_certified", "_close", "_last", "_unlocked")
 
     def __init__(self) -> None:
-        self._last = ["", ""]  # the last message of each direction, empty: none, or not known
+        self._last = ["", ""]  # the last message of each direction; empty: none, or unknown
         self._certified = [False, False]  # whether a direction sent a certificate
-        self._unlocked = [False, False]  # whether it sent more under a key than an alert
-        self._alert: tuple[Alert, int, str, bool] | None = None  # its direction, the message before it, under a key
-        self._close: tuple[int, str, int] | None = None  # when, how, and the direction of who did
+        self._unlocked = [False, False]  # whether a direction sent more under a key than an alert
+        self._alert: tuple[Alert, int, str, bool] | None = None  # direction, message before, encrypted
+        self._close: tuple[int, str, int] | None = None  # the time, FIN or RST, and the direction
 
     def message(self, direction: int, kind: int, body: bytes) -> None:
         """Note a message of a handshake."""
@@ -301,18 +302,18 @@ class _Progress:
         self._certified[direction] |= kind == _CERTIFICATE
 
     def lose(self, direction: int) -> None:
-        """Note that bytes of a direction were lost: which message was its last is not known."""
+        """Note that bytes of a direction were lost: its last message is unknown."""
         self._last[direction] = ""
         self._unlocked[direction] = True
 
     def alert(self, direction: int, text: bytes, version: int, *, encrypted: bool = False) -> None:
-        """Note an alert, which was in clear or ``encrypted`` and opened; the first that is fatal stands."""
+        """Note an alert, in clear or ``encrypted`` and decrypted; the first fatal one counts."""
         if len(text) != 2 or text[0] not in (1, 2):
             return
         self._keep(direction, Alert(text[0], text[1]), version, encrypted=encrypted)
 
     def begin_keys(self, direction: int, version: int, client_size: int | None, *, handshake: bool) -> None:
-        """Note the first record of a direction under a key; ``client_size``: of its body, where the client sent it.
+        """Note the first encrypted record of a direction; ``client_size``: its body's length, if the client sent it.
 
         A client of TLS 1.3 begins with its certificate or its Finished, which are longer than an alert.
         """
@@ -333,7 +334,7 @@ class _Progress:
             self._close = found if self._close is None else min(self._close, found)
 
     def failure(self, parties: Parties, sides: Sequence[Side]) -> Failure | None:
-        """Return how the connection failed; None where it did not, or where that is not known."""
+        """Return how the connection failed; None if it did not, or if that is unknown."""
         late = any(side.late for side in sides)
         whole = all(self._unlocked[side.direction] for side in sides)
         _, close, closer = self._close or (0, "", 0)
@@ -363,7 +364,7 @@ class _Progress:
 
 _CCS: Final = 20
 HANDSHAKES: Final = 22
-#: The shortest record under a key.
+#: The length of the shortest encrypted record.
 _LEAST: Final = 22
 
 
@@ -371,7 +372,7 @@ _LEAST: Final = 22
 
 
 class RecordReader:
-    """Reads the records of both sides. ``final``: nothing follows, no secret either."""
+    """A reader of the records of both sides. ``final``: no bytes and no secrets follow."""
 
     __slots__ = ("_opening", "_ring", "_secrets", "final", "parties", "progress", "too_late")
 
@@ -385,7 +386,7 @@ class RecordReader:
         self._opening = _Opening(self._ring)
 
     def read(self, side: Side, item: Waiting, partner: Key | None) -> list[Event] | None:
-        """Return what a record, or the end, gives of the text; None where it has to wait.
+        """Return the events of the text for a record, or the end; None if it has to wait.
 
         ``partner`` is the key of the other side.
         """
@@ -407,7 +408,7 @@ class RecordReader:
         return out
 
     def _record(self, side: Side, record: TlsRecord, partner: Key | None, out: list[Event]) -> bool | None:
-        """Take a record: True where its place is certain, None where it has to wait."""
+        """Read a record: return True if its position is certain, None if it has to wait."""
         if side.closed:
             side.pass_by(record)
             return False
@@ -438,7 +439,7 @@ class RecordReader:
         return opened is not None
 
     def _first_under_key(self, side: Side, record: TlsRecord, role: int | None) -> None:
-        """Note the first record of a direction that is not in clear."""
+        """Note the first encrypted record of a direction."""
         client, size = self._ring.terms.client, len(record.body)
         whole = side.in_step and not (side.late or record.holes or (client is not None and client.early))
         shortest = size if role == 0 and whole else None
@@ -446,7 +447,7 @@ class RecordReader:
         self.progress.begin_keys(side.direction, self._ring.terms.version, shortest, handshake=handshake)
 
     def _is_plain(self, side: Side, record: TlsRecord) -> bool | None:
-        """Return whether a record is in clear; None where that is to be seen yet."""
+        """Return whether a record is in clear; None if that is still open."""
         version = self._ring.terms.version
         if record.kind == DATA:
             return False
@@ -461,7 +462,7 @@ class RecordReader:
         return None if not self._ring.guessed else self._ring.has(0)
 
     def _ready(self, side: Side, role: int) -> bool | None:
-        """Return whether keys are there to be tried; None where they may come."""
+        """Return whether there are keys to try; None if they may still come."""
         ring, secrets = self._ring, self._secrets
         if not ring.known():
             return None
@@ -483,7 +484,7 @@ class RecordReader:
         return False
 
     def _waits(self, side: Side, role: int, record: TlsRecord) -> bool:
-        """Return whether a record is behind a handshake, and the secret of what follows may come yet."""
+        """Return whether a record follows a handshake, and its secret may still come."""
         key, opener = side.key, side.opener
         if key is None or opener is None or record.holes or not side.in_step:
             return False
@@ -495,7 +496,7 @@ class RecordReader:
         return missing and opener.open(side.number, record.head, record.body) is None
 
     def _join(self, side: Side, record: TlsRecord, partner: Key | None, out: list[Event]) -> bool:
-        """Search the secret of a direction of which the handshake was not captured."""
+        """Search the secret of a direction whose handshake was not captured."""
         if side.opener is not None and side.key is not None:
             opened = self._opening.open(side, 0, record, out)
         else:
@@ -517,12 +518,12 @@ class RecordReader:
         return opened is not None
 
     def _opened(self, side: Side, record: TlsRecord, opened: _OpenedRecord, out: list[Event]) -> None:
-        """Take what a record holds."""
+        """Handle the text of a decrypted record."""
         kind, text = opened
         key, opener = side.key, side.opener
         assert key is not None
         assert opener is not None
-        if side.unopened:  # the handshake, of which the key is missing
+        if side.unopened:  # the handshake, whose key is missing
             side.encrypted -= side.unopened
             side.tls += side.unopened
             side.unopened = side.passed = 0
@@ -535,7 +536,7 @@ class RecordReader:
                 side.tls += record.there
                 return
         elif side.early is not None and parties.early is None:
-            parties.decide_early(False)  # it ended without a word of its end: the server refused it
+            parties.decide_early(False)  # early data without its end: the server refused it
         if key.label != CLIENT_RANDOM and len(record.body) - opener.overhead != len(text):
             side.padded = True
         if kind == DATA:
@@ -552,11 +553,11 @@ class RecordReader:
             self._messages(side, text)
 
     def _plain(self, side: Side, record: TlsRecord) -> None:
-        """Take a record in clear."""
+        """Handle a record in clear."""
         side.tls += record.there
         if record.holes or side.lost or side.unknown:
             side.messages.lose()
-        if side.lost or side.unknown or side.passed:  # a record under a key may have been lost, or be this one
+        if side.lost or side.unknown or side.passed:  # an encrypted record may have been lost, or be this one
             side.passed += 1 + (record.offset - side.end) // _LEAST if side.end is not None else 1
         side.lost = side.unknown = False
         if record.kind == _CCS:
@@ -564,10 +565,10 @@ class RecordReader:
         elif record.kind == _ALERT:
             self.progress.alert(side.direction, record.body, self._ring.terms.version)
         elif record.kind == HANDSHAKES and not record.holes and self._messages(side, record.body):
-            side.late = False  # it begins with the connection
+            side.late = False  # the direction begins with the connection
 
     def _messages(self, side: Side, text: bytes) -> bool:
-        """Take a part of the handshake; return whether it ends a hello."""
+        """Handle a piece of the handshake; return whether it completes a hello."""
         early = side.key is not None and side.key.rank == EARLY
         hello = False
         for kind, body in side.messages.feed(text):

@@ -9,23 +9,23 @@ from dcpdump.net.event import Seen
 from dcpdump.startup import dataclass, field
 
 # -- records of one direction -------------------------------------------------------------------------
-# A hole inside the body of a record whose header is there hurts that record alone. Where a header was lost, one is
-# searched that has another at its end; whether it is one, a key proves.
+# A hole inside a record's body damages that record alone. After a lost header, a header is searched whose record is
+# followed by another header; a key then proves it.
 
 HEAD: Final = 5
-#: The longest body there may be.
+#: The longest legal body.
 LONGEST: Final = (1 << 14) + 2_048
 _TYPES: Final = frozenset(range(20, 25))
 _HEADER: Final = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")
 _NOWHERE: Final = Seen(0, None)
-#: About how many bytes of memory a packet takes that brought some.
+#: About how many bytes of memory the entry of a packet takes.
 _MARK: Final = 256
 
 
 class TlsRecord(NamedTuple):
-    """A TLS record as it was captured: lost bytes of its body stand as zeros, and are in ``holes``."""
+    """A TLS record as captured; zeros stand for lost bytes of its body, which are listed in ``holes``."""
 
-    offset: int  #: of its header in its direction
+    offset: int  #: of its header, in its direction
     head: bytes
     body: bytes
     holes: tuple[tuple[int, int], ...]  #: in the body
@@ -34,22 +34,22 @@ class TlsRecord(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where it ends in its direction."""
+        """The offset of its end in its direction."""
         return self.offset + HEAD + len(self.body)
 
     @property
     def kind(self) -> int:
-        """The type that its header says."""
+        """The type in its header."""
         return self.head[0]
 
     @property
     def there(self) -> int:
-        """How many bytes of it were captured."""
+        """How many of its bytes were captured."""
         return HEAD + len(self.body) - sum(end - start for start, end in self.holes)
 
 
 def plausible(data: bytes | bytearray, at: int) -> bool:
-    """Return whether a record's header may stand somewhere; as much of it as is there decides."""
+    """Return whether a record's header may begin at ``at``, judged by the bytes that are there."""
     if len(data) - at < HEAD:
         return len(data) <= at or (data[at] in _TYPES and data[at + 1 : at + 2] in (b"", b"\3"))
     length = data[at + 3] << 8 | data[at + 4]
@@ -62,21 +62,21 @@ def is_hello(data: bytes) -> bool:
 
 
 class RecordCutter:
-    """Feed it bytes and gaps; ``next`` gives the records, ``skipped`` counts bytes that belong to none."""
+    """A cutter that is fed bytes and gaps; ``next`` returns records, ``skipped`` counts bytes of none."""
 
     __slots__ = ("_at", "_data", "_final", "_holes", "_marks", "_tried", "chained", "offset", "searching", "skipped")
 
     def __init__(self, offset: int = 0, *, searching: bool = False) -> None:
-        self.offset = offset  #: of the first byte that is held
+        self.offset = offset  #: of the first held byte
         self._data = bytearray()
-        self._at = 0  # of the held bytes, what was given already
+        self._at = 0  # how many of the held bytes are in records returned already
         self._holes: list[tuple[int, int]] = []  # in the data
-        self._marks: list[tuple[int, Seen]] = []  # which packet brought the bytes up to an offset
-        self._tried = 0  # where the search continues, in the data
+        self._marks: list[tuple[int, Seen]] = []  # the packet that brought the bytes up to an offset
+        self._tried = 0  # the offset in the data at which the search continues
         self._final = False
         self.searching = searching
         self.skipped = 0
-        self.chained = 0  #: records cut one behind the other since the last search
+        self.chained = 0  #: records cut in sequence since the last search
 
     @property
     def held(self) -> int:
@@ -85,7 +85,7 @@ class RecordCutter:
 
     @property
     def weight(self) -> int:
-        """The memory that they take."""
+        """How many bytes of memory they take."""
         return self.held + _MARK * len(self._marks) if self.held else 0
 
     @property
@@ -95,7 +95,7 @@ class RecordCutter:
 
     @property
     def steady(self) -> bool:
-        """Whether what is held is the beginning of a record, with no hole in it."""
+        """Whether the held bytes are the beginning of a record, without a hole."""
         return not (self.searching or self._holes)
 
     def feed(self, data: bytes, seen: Seen) -> None:
@@ -106,7 +106,7 @@ class RecordCutter:
         self._marks.append((self.offset + len(self._data), seen))
 
     def take_held(self) -> bytes:
-        """Return what is held, where ``steady``, to be read by others; ``give_back`` what is left of it."""
+        """Return the held bytes of a ``steady`` cutter, for the caller to read; the rest returns by ``give_back``."""
         held = bytes(memoryview(self._data)[self._at :])
         self.offset += self._at + len(held)
         self._data, self._at = bytearray(), 0
@@ -114,15 +114,15 @@ class RecordCutter:
         return held
 
     def give_back(self, offset: int, rest: bytes, seen: Seen, passed: int) -> None:
-        """Continue at an offset with ``rest``; ``passed``: records before it that others have cut."""
+        """Continue at an offset with ``rest``; ``passed``: how many records the caller has cut before it."""
         self.offset, self._data, self._at = offset, bytearray(rest), 0
         self._marks = [(offset + len(rest), seen)] if rest else []
         self.chained += passed
 
     def gap(self, length: int | None, seen: Seen) -> TlsRecord | None:
-        """Take a loss; return the record that it ends, where that has lost its end. To be asked when ``next`` is None.
+        """Note a loss; return the record whose end it takes. Call it when ``next`` returns None.
 
-        Behind a loss of unknown length the offsets continue as if there was none.
+        After a loss of unknown length the offsets continue as if it were 0.
         """
         self._tidy()
         have = len(self._data)
@@ -147,11 +147,11 @@ class RecordCutter:
         return record
 
     def close(self) -> None:
-        """Take it that nothing follows: a record that is cut comes out of ``next`` with a hole up to its end."""
+        """End the input: ``next`` returns an incomplete record with a hole up to its end."""
         self._final = True
 
     def last_found(self) -> TlsRecord | None:
-        """Return a record that ends with what is held, where a loss follows and a header is searched."""
+        """Return a record that ends with the held bytes, while a header is searched and a loss follows."""
         if not self.searching:
             return None
         self._final = True
@@ -160,7 +160,7 @@ class RecordCutter:
         return found
 
     def next(self) -> TlsRecord | None:
-        """Return the next record; None where more is needed."""
+        """Return the next record; None if more bytes are needed."""
         data = self._data
         while True:
             if self.searching and not self._find():
@@ -180,7 +180,7 @@ class RecordCutter:
             return self._record(self._at, self._at + end)
 
     def give_up(self) -> None:
-        """Give the memory back: what is held is skipped."""
+        """Release the memory: skip the held bytes."""
         if self.held:
             self._lose(0, at_boundary=False)
 
@@ -200,7 +200,7 @@ class RecordCutter:
         return record
 
     def _last(self, have: int, end: int) -> TlsRecord:
-        """Return the record in which the input ends."""
+        """Return the incomplete record at the end of the input."""
         self._holes.append((self._at + have, self._at + end))
         self._data += bytes(end - have)
         return self._record(self._at, self._at + end, cut=True)
@@ -212,7 +212,7 @@ class RecordCutter:
         return marks[0][1] if marks else _NOWHERE
 
     def _tidy(self) -> None:
-        """Forget the bytes that were given."""
+        """Forget the bytes of records that were returned."""
         at = self._at
         if at:
             del self._data[:at]
@@ -242,7 +242,7 @@ class RecordCutter:
         self._tried = self._at
 
     def _find(self) -> bool:
-        """Move to a header that has another at its end, or at the end of the input."""
+        """Move to a header whose record is followed by another, or by the end of the input."""
         data = self._data
         while True:
             found = _HEADER.search(data, max(self._tried, self._at))
@@ -278,50 +278,50 @@ NEW_SESSION_TICKET: Final = 4
 END_OF_EARLY_DATA: Final = 5
 ENCRYPTED_EXTENSIONS: Final = 8
 TLS_1_3: Final = 0x0304
-#: The random of a server hello that asks for another client hello.
+#: The random of a server hello that requests another client hello.
 RETRY: Final = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
 
 _SERVER_NAME, _ENCRYPT_THEN_MAC, _TICKET, _EARLY_DATA, _VERSIONS = 0, 22, 35, 42, 43
-#: A longer message is of no interest, and not kept.
+#: A longer message is not needed, and not kept.
 _LONGEST: Final = 64 * 1024
 
 
 @dataclass(slots=True)
 class ClientHello:
-    """What a client says first."""
+    """The content of a client hello."""
 
     random: bytes
     session: bytes
     ticket: bytes = b""
-    early: bool = False  #: text follows before the server's answer
+    early: bool = False  #: early data follows before the server's answer
     server_name: str = ""
 
 
 @dataclass(slots=True)
 class ServerHello:
-    """What the server chose."""
+    """The content of a server hello."""
 
     random: bytes
     session: bytes
     suite: int
     version: int
-    etm: bool = False  #: the MAC is outside
+    etm: bool = False  #: the MAC is outside the encryption
 
     @property
     def retry(self) -> bool:
-        """Whether it asks for another client hello."""
+        """Whether it requests another client hello."""
         return self.random == RETRY
 
 
 @dataclass(slots=True)
 class HandshakeMessages:
-    """Puts the messages of a handshake together, which may span records. A lost part costs what is begun."""
+    """An assembler of handshake messages, which may span records. A loss drops the message in progress."""
 
     held: bytes = b""
-    passing: int = field(default=0)  #: bytes of a message that is not kept
+    passing: int = field(default=0)  #: bytes left of a message that is not kept
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Take the text of a record, and return the messages that it completes: type and body."""
+        """Add the text of a record, and return the messages that it completes: type and body."""
         if self.passing:
             passed = min(self.passing, len(data))
             self.passing -= passed
@@ -343,12 +343,12 @@ class HandshakeMessages:
         return found
 
     def lose(self) -> None:
-        """Take it that bytes were lost: the next record begins a message."""
+        """Note that bytes were lost: assume that the next record begins a message."""
         self.held, self.passing = b"", 0
 
 
 class _Reader:
-    """Reads numbers and vectors; what is not there is 0, or empty."""
+    """A reader of numbers and vectors; missing ones are 0, or empty."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -377,7 +377,7 @@ class _Reader:
 
 
 def client_hello(body: bytes) -> ClientHello | None:
-    """Read a client hello; None where it is too short for one."""
+    """Read a client hello; None if it is too short."""
     if len(body) < 35:
         return None
     reader = _Reader(body[2:])
@@ -393,7 +393,7 @@ def client_hello(body: bytes) -> ClientHello | None:
 
 
 def server_hello(body: bytes) -> ServerHello | None:
-    """Read a server hello; None where it is too short for one."""
+    """Read a server hello; None if it is too short."""
     if len(body) < 37:
         return None
     reader = _Reader(body)
@@ -406,10 +406,10 @@ def server_hello(body: bytes) -> ServerHello | None:
 
 
 def takes_early_data(body: bytes) -> bool:
-    """Return whether a server's encrypted extensions say that it reads what the client sent early."""
+    """Return whether the server accepts the client's early data, by its encrypted extensions."""
     return _EARLY_DATA in _Reader(body).extensions()
 
 
 def ticket_of(body: bytes) -> bytes:
-    """Return the ticket that a server of TLS 1.2 gives."""
+    """Return the session ticket of a server of TLS 1.2."""
     return _Reader(body[4:]).vector(2)

@@ -1,64 +1,64 @@
-"""Describe a TLS connection, and why it stays closed where it does. Values only."""
+"""Describe a TLS connection, and why it was not decrypted. Values only."""
 
 from typing import Final, NamedTuple
 
 from dcpdump.startup import dataclass
 
-NO_SECRETS: Final = "no-secrets"  #: none at all
-NO_SECRET: Final = "no-secret"  #: none of this connection
-NO_FIT: Final = "do-not-fit"  #: what there is opens nothing
+NO_SECRETS: Final = "no-secrets"  #: there are no secrets at all
+NO_SECRET: Final = "no-secret"  #: there are no secrets of this connection
+NO_FIT: Final = "do-not-fit"  #: its secrets decrypt nothing
 LATE: Final = "joined-late"  #: TLS 1.2 or before, and its hellos were not captured
-NOT_FOUND: Final = "not-found"  #: joined late, and no secret opens it up to ``reach``
-SUITE: Final = "suite"  #: its cipher is not one that is opened
-VERSION: Final = "version"  #: nor its version
+NOT_FOUND: Final = "not-found"  #: captured from its middle, and no secret decrypts it up to record number ``reach``
+SUITE: Final = "suite"  #: its cipher is not supported
+VERSION: Final = "version"  #: its version is not supported
 NO_SERVER_HELLO: Final = "no-server-hello"
-TOO_LATE: Final = "too-late"  #: so much passed before its secrets came
+TOO_LATE: Final = "too-late"  #: too many bytes passed before its secrets came
 ONE_DIRECTION: Final = "one-direction"  #: there is no secret of one side
-HANDSHAKE: Final = "handshake-only"  #: there are secrets of the handshake, and none of what follows
+HANDSHAKE: Final = "handshake-only"  #: there are secrets of the handshake, and none of the data
 
 VERSIONS: Final = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x0303: "TLS 1.2", 0x0304: "TLS 1.3"}
 
 
 @dataclass(frozen=True, slots=True)
 class TlsReport:
-    """A TLS connection: ``cause`` is empty where it was opened."""
+    """A TLS connection: ``cause`` is empty if it was decrypted."""
 
-    version: str  #: TLS 1.3 …, or TLS where that is not known
-    suite: str  #: empty where it is not known
+    version: str  #: TLS 1.3 …, or TLS if unknown
+    suite: str  #: empty if unknown
     server_name: str
     opened_bytes: int  #: of text
-    encrypted_bytes: int  #: not opened
+    encrypted_bytes: int  #: not decrypted
     lost_records: int
     cause: str
-    server: bool = False  #: the direction that has no secret, where the other one has, is the server's
-    joined_at: int | None = None  #: the number of the record at which it was recognised
-    secrets: int = 0  #: of how many connections there are secrets
-    logs: int = 0  #: and in how many key logs
-    records: int = 0  #: that were tried in vain
-    reach: int = 0  #: up to which number they were
-    passed: int = 0  #: bytes that came before the secrets
-    randoms: tuple[tuple[bytes, bytes], ...] = ()  #: client randoms, and under which their secrets were found
-    inside: str = ""  #: which other protocol the text is
+    server: bool = False  #: the direction without a secret, where the other has one, is the server's
+    joined_at: int | None = None  #: the number of the TLS record at which it was recognised
+    secrets: int = 0  #: how many connections the secrets are of
+    logs: int = 0  #: how many key logs there are
+    records: int = 0  #: how many secrets were tried in vain
+    reach: int = 0  #: up to which record number they were tried
+    passed: int = 0  #: bytes that passed before the secrets came
+    randoms: tuple[tuple[bytes, bytes], ...] = ()  #: client randoms, and those with their secrets
+    inside: str = ""  #: the protocol of the text, if it is not DCP's
     src: str = ""  #: the ends of the connection, and the lower port
     dst: str = ""
     port: int = 0
-    failure: "Failure | None" = None  #: how it failed, where it did
-    hidden: bool = False  #: names and addresses are hashes already, where they are to be
+    failure: "Failure | None" = None  #: how it failed, if it did
+    hidden: bool = False  #: names and addresses are redacted already
 
     @property
     def unread(self) -> bool:
-        """Return whether it failed, or something of it was not opened."""
+        """Return whether it failed, or a part of it was not decrypted."""
         return bool(self.cause) or self.failure is not None
 
     @property
     def short(self) -> str:
-        """Return version and suite as a column has them."""
+        """Return version and suite for a column."""
         version = self.version.removeprefix("TLS ")
         return f"{version} {self.suite}".strip()
 
 
 # -- how a TLS connection failed ----------------------------------------------------------------------
-# The alert, who sent it, the message before it, who closed. Values and words.
+# The alert, its sender, the message before it, and the side that closed: as values and in words.
 
 WARNING: Final = 1
 FATAL: Final = 2
@@ -102,7 +102,7 @@ _NAMES: Final = {
     116: "certificate_required",
     120: "no_application_protocol",
 }
-#: What is to be looked at, by the alert: {0} is its sender, {1} the other side.
+#: Advice by alert: {0} is its sender, {1} the other side.
 _ADVICE: Final = {
     40: "compare the cipher suites of both sides, and whether the {0} asks for a certificate",
     42: "compare the {1}'s certificate with the CAs and the names that the {0} trusts",
@@ -123,45 +123,45 @@ _CLOSES: Final = {"fin": ("closed", "FIN"), "rst": ("reset", "RST")}
 
 
 class Alert(NamedTuple):
-    """An alert: ``number`` is None where it is encrypted."""
+    """An alert: ``number`` is None if it is encrypted."""
 
     level: int
     number: int | None
 
     @property
     def name(self) -> str:
-        """Return the name of the alert, its number where it has none, empty where it is encrypted."""
+        """Return the alert's name, or its number without a name; empty if it is encrypted."""
         return "" if self.number is None else _NAMES.get(self.number, f"alert {self.number}")
 
     @property
     def level_name(self) -> str:
-        """Return ``warning``, ``fatal``, or the number; empty where it is encrypted."""
+        """Return ``warning``, ``fatal``, or the number; empty if it is encrypted."""
         return "" if self.number is None else _LEVELS.get(self.level, str(self.level))
 
     @property
     def of_certificate(self) -> bool:
-        """Whether it refuses the certificate of the other side."""
+        """Return whether it refuses the certificate of the other side."""
         return self.number in _ABOUT_CERTIFICATES
 
     def fatal(self, version: int) -> bool:
-        """Return whether the connection ends with it; from TLS 1.3 on its level does not say so."""
+        """Return whether the connection ends with it; from TLS 1.3 on, this is independent of its level."""
         ends = self.number not in (CLOSE_NOTIFY, USER_CANCELED)
         return ends and (self.number is None or self.level == FATAL or version >= 0x0304)
 
 
 class Failure(NamedTuple):
-    """How a connection failed: with or without an alert, and with or without a close that was captured."""
+    """How a connection failed, with or without an alert, and with or without a captured close."""
 
     established: bool  #: the handshake was over
     alert: Alert | None
-    sender: str  #: of the alert: client, server, empty where that is not known
-    step: str  #: the last handshake message of the other side before it, empty where that is not known
-    close: str  #: fin, rst, empty where neither was captured
-    closer: str  #: client, server, empty where that is not known
+    sender: str  #: of the alert: client or server; empty if unknown
+    step: str  #: the last handshake message of the other side before it; empty if unknown
+    close: str  #: fin or rst; empty if neither was captured
+    closer: str  #: client or server; empty if unknown
 
     @property
     def text(self) -> str:
-        """Say who sent which alert after which message, and who closed."""
+        """Return in words who sent which alert after which message, and who closed."""
         acts, who = [], self.sender if self.alert else self.closer
         verb, flag = _CLOSES.get(self.close, ("", ""))
         closed = f"{verb} the connection ({flag})" if verb else ""
@@ -177,7 +177,7 @@ class Failure(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """Say what to look at."""
+        """Return in words what to examine."""
         who = self.sender or self.closer or "server"
         other = "client" if who == "server" else "server"
         number = self.alert.number if self.alert is not None else None

@@ -1,7 +1,7 @@
-"""Keep what key logs hold, by the client random of the connection. Knows the format of RFC 9850, and no cipher.
+"""Keep the secrets of key logs, by the client random of the connection. Knows the format of RFC 9850, and no cipher.
 
-Key logs of programs hold lines of other uses, and lines that are damaged; those are counted and passed by. Nothing
-here ever shows a secret: neither by ``repr`` nor in the text of an error.
+Key logs may have lines for other purposes, and damaged lines; these are counted and ignored. Secrets are never shown:
+neither by ``repr`` nor in the text of an error.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,18 +9,18 @@ from typing import Final
 
 from dcpdump.startup import lazy_pattern
 
-#: What the connections so far say of the secrets of a run; the secrets themselves are not in it: client randoms of
-#: connections of the capture; the last of them with secrets; ids and tickets of sessions → the client random of the
-#: connection that made them; record numbers that the run may still try.
+#: The state of a run's secrets, without the secrets themselves: client randoms of connections in the capture; the last
+#: of them with secrets; ids and tickets of sessions → the client random of the connection that made them; how many
+#: record numbers the run may still try.
 SecretsState = tuple[list[bytes], bytes, dict[bytes, bytes], int]
 
-CLIENT_RANDOM: Final = "CLIENT_RANDOM"  #: the master secret of TLS 1.2 and before
+CLIENT_RANDOM: Final = "CLIENT_RANDOM"  #: the master secret, up to TLS 1.2
 CLIENT_EARLY: Final = "CLIENT_EARLY_TRAFFIC_SECRET"
 CLIENT_HANDSHAKE: Final = "CLIENT_HANDSHAKE_TRAFFIC_SECRET"
 SERVER_HANDSHAKE: Final = "SERVER_HANDSHAKE_TRAFFIC_SECRET"
 CLIENT_TRAFFIC: Final = "CLIENT_TRAFFIC_SECRET_0"
 SERVER_TRAFFIC: Final = "SERVER_TRAFFIC_SECRET_0"
-#: Labels whose secrets open records, and how long these may be.
+#: Labels whose secrets decrypt records, and the lengths of these.
 LENGTHS: Final = {
     CLIENT_RANDOM: (48,),
     CLIENT_EARLY: (32, 48),
@@ -31,57 +31,57 @@ LENGTHS: Final = {
 }
 _LABELS: Final = tuple(LENGTHS)
 _NUMBERS: Final = {label.encode(): number for number, label in enumerate(_LABELS)}
-#: Labels that are right, and of no use here.
+#: Valid labels that are not used here.
 _USELESS: Final = lazy_pattern(rb"(?:EXPORTER_SECRET|EARLY_EXPORTER_\w+|ECH_\w+|RSA|PMS_CLIENT_RANDOM)\s")
 _LINE: Final = lazy_pattern(rb"\s*([A-Za-z_0-9]+)[ \t]+([0-9a-fA-F]{64})[ \t]+([0-9a-fA-F]+)\s*")
 _BOM: Final = b"\xef\xbb\xbf"
-#: A longer line is none of a key log: what follows is passed by up to its end.
+#: The longest line of a key log: longer ones are ignored.
 _LONGEST: Final = 4_096
-#: Secrets of one label and random that are kept: programs may log guesses before the one that holds.
+#: How many secrets of one label and random are kept: programs may log several before the final one.
 _TRIES: Final = 4
-#: Connections whose secrets are kept, and sessions that may be resumed.
+#: How many connections' secrets are kept, and how many sessions for resumption.
 _CONNECTIONS: Final = 1_000_000
 _SESSIONS: Final = 65_536
-#: Zeros up to which some programs fill secrets.
+#: The length to which some programs pad secrets with zeros.
 _PADDED: Final = 64
-#: Record numbers that a run may try, at most.
+#: The most record numbers that a run may try.
 _TRIED: Final = 1 << 31
 
 
 class MissingSecretError(LookupError):
-    """A state needs a secret that is not there."""
+    """A state needs a secret that is missing."""
 
 
 def mark_of(secret: bytes) -> bytes:
-    """Return what tells a secret from others of its label and connection, and says nothing of it."""
+    """Return a mark that distinguishes a secret from others of its label and connection, and does not reveal it."""
     import hmac  # here, because most captures are read without secrets
 
     return hmac.digest(secret, b"dcpdump mark", "sha256")[:8]
 
 
 class Secrets:
-    """The secrets of a run. ``growing``: more may come, so that what cannot be opened yet is worth keeping."""
+    """The secrets of a run. ``growing``: more may come, so bytes that cannot be decrypted yet are kept."""
 
     def __init__(self, most: int = _CONNECTIONS) -> None:
-        self._of: dict[bytes, bytes] = {}  # client random → label, length and secret, one behind the other
+        self._of: dict[bytes, bytes] = {}  # client random → label, length and secret, one after another
         self._most = most
         self._claimed: set[bytes] = set()
-        self._last = b""  # the last that was claimed, of those with secrets
+        self._last = b""  # the last one claimed that has secrets
         self._sessions: dict[bytes, bytes] = {}
         self._logs: set[str] = set()
         self._sources: list[Callable[[], None]] = []
         self.growing = False
-        self.poll: Callable[[], None] | None = None  #: takes what was added
-        self.growth = 0  #: how many secrets were taken so far
-        self.refused = 0  #: lines that are not understood
+        self.poll: Callable[[], None] | None = None  #: reads added lines
+        self.growth = 0  #: how many secrets were added so far
+        self.refused = 0  #: lines that are not valid
         self.budget = _TRIED  #: record numbers that may still be tried, to join connections in their middle
 
     def state(self) -> SecretsState:
-        """Return what the connections so far say of the secrets as plain values, for ``restore``."""
+        """Return the state as plain values, for ``restore``."""
         return sorted(self._claimed), self._last, dict(self._sessions), self.budget
 
     def restore(self, state: SecretsState) -> None:
-        """Continue from a state. To be asked once the secrets are there."""
+        """Continue from a state, after the secrets were added."""
         claimed, self._last, sessions, self.budget = state
         self._claimed, self._sessions = set(claimed), dict(sessions)
 
@@ -93,7 +93,7 @@ class Secrets:
 
     @property
     def logs(self) -> int:
-        """How many key logs and blocks of secrets there were."""
+        """How many key logs and blocks of secrets were added."""
         return len(self._logs)
 
     def begin_log(self, name: str) -> None:
@@ -101,7 +101,7 @@ class Secrets:
         self._logs.add(name)
 
     def take_all(self, other: "Secrets") -> None:
-        """Take the secrets that another has."""
+        """Add all secrets of another object."""
         for random in other._of:
             for line in other.lines(random):
                 self.take(line.strip())
@@ -119,28 +119,28 @@ class Secrets:
         return other
 
     def forget_connections(self) -> None:
-        """Take it that no connection was seen yet: captures are read anew, or other ones."""
+        """Forget the connections seen: the captures, or others, are read from the beginning."""
         self._claimed, self._last, self.budget = set(), b"", _TRIED
 
     def add_source(self, gather: Callable[[], None]) -> None:
-        """Note what takes further secrets, to be asked once there is something that they may open."""
+        """Add a function that adds further secrets, to be called when there is TLS to decrypt."""
         self._sources.append(gather)
 
     def gather(self) -> bool:
-        """Take the secrets of all sources that were not asked yet; return whether there were any new ones."""
+        """Call the sources that were not called yet; return whether they added secrets."""
         before = self.growth
         while self._sources:
             self._sources.pop()()
         return self.growth != before
 
     def feed(self, text: bytes) -> None:
-        """Take the whole text of a key log."""
+        """Add the complete text of a key log."""
         log = KeyLog(self)
         log.feed(text)
         log.close()
 
     def take(self, line: bytes) -> bool:
-        """Take a line, and return whether it holds a secret that opens records."""
+        """Add a line, and return whether it has a secret that decrypts records."""
         found = _LINE.fullmatch(line)
         if found is None:
             if line.strip() and not line.lstrip().startswith(b"#"):
@@ -159,31 +159,31 @@ class Secrets:
         return True
 
     def of(self, random: bytes, label: str) -> list[bytes]:
-        """Return the secrets of a connection that have a label, the newest first."""
+        """Return the secrets of a connection with a label, the newest first."""
         number = _LABELS.index(label)
         return [secret for each, secret in _entries(self._of.get(random, b"")) if each == number][::-1]
 
     def marked(self, random: bytes, label: str, mark: bytes) -> bytes:
-        """Return the secret of a connection that has a label and a mark."""
+        """Return the secret of a connection with a label and a mark."""
         for secret in self.of(random, label):
             if mark_of(secret) == mark:
                 return secret
         raise MissingSecretError("a secret that opened a connection before is not among those given")
 
     def knows(self, random: bytes) -> bool:
-        """Return whether there is any secret of a connection."""
+        """Return whether a connection has any secret."""
         return random in self._of
 
     def claim(self, random: bytes) -> None:
-        """Note that a connection of the capture has this client random: it is not that of another one."""
+        """Note that a connection of the capture has this client random, so that no other has it."""
         if len(self._claimed) < self._most:
             self._claimed.add(random)
             self._last = random if random in self._of else self._last
 
     def free(self) -> Iterator[bytes]:
-        """Yield the client randoms that no connection of the capture is known to have, the likeliest first.
+        """Yield the client randoms not claimed by a connection of the capture, the most likely first.
 
-        Those are the ones that were logged at about the same time as the last that was found; else the newest.
+        These are the ones logged near the last one claimed; without such, the newest.
         """
         order = list(reversed(self._of))
         middle = order.index(self._last) if self._last in self._of else 0
@@ -193,18 +193,18 @@ class Secrets:
                     yield order[at]
 
     def remember(self, session: bytes, random: bytes) -> None:
-        """Note which connection's master secret a session has, by its id or its ticket."""
+        """Note the connection whose master secret a session has, by the session's id or ticket."""
         self._sessions.pop(session, None)
         while len(self._sessions) >= _SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         self._sessions[session] = random
 
     def owner(self, session: bytes) -> bytes | None:
-        """Return the client random of the connection whose master secret a session has."""
+        """Return the client random of the connection with the master secret of a session."""
         return self._sessions.get(session)
 
     def lines(self, random: bytes, owner: bytes | None = None) -> list[bytes]:
-        """Return the secrets of a connection as lines of a key log, the oldest first; maybe those of another's."""
+        """Return the secrets of a connection, or of its ``owner``, as lines of a key log, the oldest first."""
         found = _entries(self._of.get(owner or random, b""))
         return [b"%b %b %b\n" % (_LABELS[n].encode(), random.hex().encode(), s.hex().encode()) for n, s in found]
 
@@ -221,7 +221,7 @@ class Secrets:
 
 
 class KeyLog:
-    """One key log as it grows: ``feed`` it what was added. Lines that are not ended yet wait."""
+    """A growing key log: ``feed`` it added text. A line without its end waits."""
 
     __slots__ = ("_begun", "_passing", "_rest", "_secrets", "refused", "taken")
 
@@ -229,13 +229,13 @@ class KeyLog:
         self._secrets = secrets
         self._rest = b""
         self._begun = False
-        self._passing = False  # the rest of a line that is too long
-        self.refused = 0  #: lines that are not understood
-        self.taken = 0  #: lines that hold a secret
+        self._passing = False  # ignoring the rest of a line that is too long
+        self.refused = 0  #: lines that are not valid
+        self.taken = 0  #: lines with a secret
         secrets.begin_log(name)
 
     def feed(self, text: bytes) -> None:
-        """Take what was added."""
+        """Add text that was appended to the log."""
         text = self._rest + text
         if not self._begun and len(text) >= len(_BOM):
             self._begun = True
@@ -248,16 +248,16 @@ class KeyLog:
             self._rest, self._passing = b"", True
 
     def close(self) -> None:
-        """Take a last line that has no end."""
+        """End the log: read a last line without an end."""
         self.close_line()
         self._rest = b""
 
     def close_line(self) -> None:
-        """Take a last line that has no end as it is, though more may come."""
+        """Read a last line without an end as it is, though more may come."""
         self._take(self._rest.removeprefix(_BOM))
 
     def restart(self) -> None:
-        """Begin anew: the log was truncated, or replaced."""
+        """Start again: the log was truncated, or replaced."""
         self._rest, self._begun, self._passing = b"", False, False
 
     def _take(self, line: bytes) -> None:
@@ -271,7 +271,7 @@ class KeyLog:
 
 
 def _unpadded(digits: bytes, lengths: tuple[int, ...]) -> bytes:
-    """Return a secret without the zeros that fill it up; empty where it is none of these lengths."""
+    """Return a secret without padding zeros; empty if it has none of these lengths."""
     if len(digits) % 2 or len(digits) > 2 * _PADDED:
         return b""
     secret = bytes.fromhex(digits.decode())

@@ -1,7 +1,6 @@
-"""Follow one direction of a TLS connection: its records, its key, its place in the text, what became of its bytes.
+"""Follow one direction of a TLS connection: its records, its key, its offset in the text, and all its bytes by fate.
 
-It gives the text of what was opened as events, and says of the rest what kind of loss it is. Which key holds is
-decided by the Unsealer.
+Decrypted text becomes events, and other bytes become gaps. The key is chosen by the RecordReader.
 """
 
 from array import array
@@ -21,32 +20,32 @@ if TYPE_CHECKING:
 
 
 # -- the secret and the record number of a direction that is joined after its handshake ---------------
-# Of TLS 1.3 the secret alone is needed, and the number of the record. The effort is in proportion: small windows for
-# all secrets first, larger ones at later records, and a bound for the direction and for the run.
+# TLS 1.3 needs only the secret and the record's number. The effort is bounded: small windows of numbers for all secrets
+# first, larger ones at later records, with a bound for the direction and for the run.
 
-#: Numbers that are tried of a direction, and how many a cipher counts for that has to be tried number by number.
+#: How many numbers are tried for a direction, and the cost of one with ciphers that try number by number.
 EFFORT: Final = 1 << 28
 _SLOW_EFFORT: Final = 1 << 26
 _SLOW: Final = 100
-#: How many numbers each attempt tries, with AES-GCM and with others.
+#: How many numbers each attempt tries, with AES-GCM and with other ciphers.
 _WINDOWS: Final = (1 << 16, 1 << 20, 1 << 26)
 _SLOW_WINDOWS: Final = (1 << 12, 1 << 16, 1 << 20)
-#: Numbers that are tried of keys after a KeyUpdate, and how many of those.
+#: How many numbers are tried with keys after a KeyUpdate, and how many such keys.
 _UPDATED: Final = 64
 _GENERATIONS: Final = 2
-#: Connections of which those keys are tried at once; of more only at later records.
+#: The most connections for which these keys are tried at once; with more, only at later records.
 _FEW: Final = 256
-#: The body of a close_notify: no record to be looked for.
+#: The body length of a close_notify, which is no record to search with.
 _ALERT: Final = 19
-#: What is tried number by number is to be short, where there is anything short.
+#: A record tried number by number should be this short, if there is one.
 _SHORT: Final = 300
-#: Records of so many lengths that all are whole blocks are of CBC.
+#: If records of so many lengths are all complete blocks, the cipher is CBC.
 _DISTINCT: Final = 5
 _LABELS: Final = (CLIENT_TRAFFIC, SERVER_TRAFFIC)
 
 
 class _JoinedLate(NamedTuple):
-    """A record that opened: under which key and number, its type and its text."""
+    """A record that was decrypted: its key and number, its type and its text."""
 
     key: Key
     opener: "Opener"
@@ -56,7 +55,7 @@ class _JoinedLate(NamedTuple):
 
 
 class Joining:
-    """One direction. ``reach`` is up to which number all secrets were tried, ``tried`` how many records were."""
+    """The search for the key of a direction joined late; ``reach``: the highest number tried with all secrets."""
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
@@ -69,12 +68,12 @@ class Joining:
         self.tried = 0
         self._growth = secrets.growth
         self._nonce = -1
-        self._rests = 0  # of lengths divided by a block: a bit each
+        self._rests = 0  # a bit for each length, in blocks
         self._lengths: set[int] = set()
-        self.version = 0  #: as the records show it, 0 where they do not
+        self.version = 0  #: as the records suggest; 0: unknown
 
     def note(self, record: TlsRecord) -> None:
-        """See by a record that is closed which version it may be: before 1.3 more is in clear."""
+        """Infer the version from an encrypted record: before 1.3 more is in clear."""
         nonce = int.from_bytes(record.body[:8], "big")
         minor = record.head[1] << 8 | record.head[2]
         whole_blocks = self._is_in_blocks(len(record.body))
@@ -83,7 +82,7 @@ class Joining:
         self._nonce = nonce
 
     def _is_in_blocks(self, length: int) -> bool:
-        """Return whether records are as long as those of CBC: whole blocks, maybe with a MAC of SHA-1 behind them."""
+        """Return whether a length is one of CBC: complete blocks, perhaps with a MAC of SHA-1 after them."""
         self._rests |= 1 << length % 16
         if len(self._lengths) < _DISTINCT:
             self._lengths.add(length)
@@ -91,11 +90,11 @@ class Joining:
 
     @property
     def spent(self) -> int:
-        """How many numbers were tried, as they count."""
+        """The cost of the numbers tried so far."""
         return EFFORT - self._left + _SLOW_EFFORT - self._slow_left
 
     def try_record(self, record: TlsRecord, partner: Key | None) -> "_JoinedLate | None":
-        """Search what opens a record; ``partner`` is the key of the other direction, where that is found."""
+        """Search the key and number of a record; ``partner``: the key of the other direction, if found."""
         if record.holes or len(record.body) <= _ALERT or record.kind != 23:
             return None
         if self._growth != self._secrets.growth:
@@ -139,7 +138,7 @@ class Joining:
         return None
 
     def _keys(self, partner: Key | None, fast: bool) -> Iterator[tuple[Key, bytes]]:
-        """Yield the keys to be tried, and their secrets."""
+        """Yield the keys to try, with their secrets."""
         if partner is not None:
             label = SERVER_TRAFFIC if partner.label == CLIENT_TRAFFIC else CLIENT_TRAFFIC
             choices = [(partner.random, label)]
@@ -168,21 +167,21 @@ class Joining:
 # -- one direction ------------------------------------------------------------------------------------
 
 DATA: Final = 23
-#: What of a record's memory is beside its body.
+#: Bytes of memory for a record beside its body.
 _COST: Final = 256
 
 Waiting = TlsRecord | End
 
 
 class Queued(NamedTuple):
-    """What waits for a secret or for the other side's hello, and when it came among all of the connection."""
+    """A record that waits for a secret or the other side's hello, and its rank among all of the connection."""
 
     serial: int
     item: Waiting
 
 
 class Places(NamedTuple):
-    """Of each record of text where it begins and ends as it was sent, and where its text does."""
+    """The offsets of each record of text, in the direction as sent, and in the text."""
 
     starts: "array[int]"
     ends: "array[int]"
@@ -190,7 +189,7 @@ class Places(NamedTuple):
     stops: "array[int]"
 
     def add(self, start: int, end: int, text: int, stop: int) -> None:
-        """Note a record."""
+        """Add a record."""
         self.starts.append(start)
         self.ends.append(end)
         self.texts.append(text)
@@ -199,39 +198,39 @@ class Places(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Side:
-    """One direction. ``given`` + ``tls`` + ``encrypted`` + ``held`` are all the bytes that it got."""
+    """One direction. ``given`` + ``tls`` + ``encrypted`` + ``held`` are all its captured bytes."""
 
     direction: int
     cutter: RecordCutter
     joining: Joining
-    late: bool  #: its text does not begin with the connection
-    end: int | None  #: where the next record begins, None: anywhere
+    late: bool  #: its beginning was not captured
+    end: int | None  #: offset of the next record; None: unknown
     messages: HandshakeMessages = field(default_factory=HandshakeMessages)
     ccs: bool = False  #: a ChangeCipherSpec came in clear
-    turning: bool = False  #: a ChangeCipherSpec came under a key: the next record is under another
-    protected: bool = False  #: records are under a key
+    turning: bool = False  #: an encrypted ChangeCipherSpec came: the next record has another key
+    protected: bool = False  #: records are encrypted
     opener: "Opener | None" = None
     key: Key | None = None
-    number: int = 0  #: of the next record under the key
-    assumed: int = 0  #: records since the last one that was proven
-    unknown: bool = False  #: since then an unknown number of bytes was lost
+    number: int = 0  #: number of the next record under the key
+    assumed: int = 0  #: records since the last one decrypted
+    unknown: bool = False  #: an unknown number of bytes was lost since then
     lost: bool = False  #: the number of the next record is not known
-    missing: list[Gap] = field(default_factory=list)  #: what was lost as it was sent, and is in no gap of the text yet
+    missing: list[Gap] = field(default_factory=list)  #: lost bytes, as sent, that are in no gap of the text yet
     offset: int = 0  #: of the text
-    early: list[Bytes] | None = None  #: text that counts only if the server takes it
+    early: list[Bytes] | None = None  #: early data, which counts only if the server accepts it
     queue: deque[Queued] = field(default_factory=deque)
     queued: int = 0  #: captured bytes in it
-    since: int | None = None  #: when it began to wait
+    since: int | None = None  #: the time since which it waits
     ended: bool = False
-    closed: str = ""  #: why no more is opened
+    closed: str = ""  #: why no more is decrypted
     opened: int = 0  #: records
-    failures: int = 0  #: records in a row that did not open
-    tries: int = 0  #: records of which the number was searched since the last that opened
-    passed: int = 0  #: records under a key that were not opened before there was one
-    unopened: int = 0  #: bytes of the handshake that stay closed for want of their key
-    places: Places | None = None  #: where the text of each record stands, where that is asked for
+    failures: int = 0  #: records in a row that were not decrypted
+    tries: int = 0  #: records whose number was searched since the last one decrypted
+    passed: int = 0  #: encrypted records before the first one decrypted
+    unopened: int = 0  #: bytes of the handshake without a key
+    places: Places | None = None  #: offsets of each record's text, if requested
     padded: bool = False
-    patient: bool = True  #: what cannot be opened may wait for its secret
+    patient: bool = True  #: records may wait for their secret
     joined_at: int | None = None
     given: int = 0
     tls: int = 0
@@ -240,22 +239,22 @@ class Side:
 
     @property
     def held(self) -> int:
-        """The memory that waiting bytes take."""
+        """How many bytes of memory waiting bytes take."""
         return self.cutter.weight + self.queued + _COST * len(self.queue) + sum(len(e.data) for e in self.early or ())
 
     @property
     def pending(self) -> int:
-        """The captured bytes that wait."""
+        """How many captured bytes wait."""
         return self.cutter.held_there + self.queued + sum(len(each.data) for each in self.early or ())
 
     @property
     def in_step(self) -> bool:
-        """Whether the next record follows one that is known."""
+        """Whether the position of the next record is known."""
         return not self.lost and not self.unknown
 
     @property
     def steady(self) -> bool:
-        """Whether records can be opened many at once."""
+        """Whether many records can be decrypted at once."""
         return (
             self.opener is not None
             and self.in_step
@@ -266,7 +265,7 @@ class Side:
         )
 
     def count_skipped(self) -> None:
-        """Count what the cutter found to be in no record."""
+        """Count the bytes that the cutter skipped."""
         if self.opened:
             self.tls += self.cutter.skipped
         else:
@@ -274,27 +273,27 @@ class Side:
         self.cutter.skipped = 0
 
     def pass_by(self, record: TlsRecord) -> None:
-        """Leave a record closed."""
+        """Leave a record encrypted."""
         self._chain(record)
         self.encrypted += record.there
         self.passed += 1
 
     def proven(self, key: Key, opener: "Opener", number: int) -> None:
-        """Note that a record opened under a key and a number."""
+        """Note that a record was decrypted with a key and a number."""
         self.key, self.opener, self.number = key, opener, number + 1
         self.assumed = self.failures = self.tries = 0
         self.lost = self.unknown = self.turning = False
         self.opened += 1
 
     def note_place(self, record: TlsRecord, before: int) -> None:
-        """Note where the text of a record stands that began at an offset of the text."""
+        """Note the offsets of a record whose text begins at ``before``."""
         if self.places is not None and self.offset > before:
             self.places.add(record.offset, record.end, before, self.offset)
 
     # -- text --------------------------------------------------------------------------------------------
 
     def give(self, text: bytes, seen: Seen, out: list[Event]) -> None:
-        """Give text, or keep it where it is early and it is not known whether it counts."""
+        """Emit text; keep early data until it is known whether the server accepts it."""
         if not text:
             return
         event = Bytes(self.offset, text, seen, self.late)
@@ -306,7 +305,7 @@ class Side:
         out.append(event)
 
     def decide_early(self, taken: bool, out: list[Event]) -> None:
-        """Give the text that came early, or drop it: the client sends it again."""
+        """Emit the early data, or drop it, since the client sends it again."""
         early, self.early = self.early, None
         for event in early or ():
             if taken:
@@ -317,14 +316,14 @@ class Side:
                 self.tls += len(event.data)
 
     def lose(self, length: int | None, seen: Seen, out: list[Event]) -> None:
-        """Give a gap in the text."""
+        """Emit a gap in the text."""
         if length == 0:
             return
         out.append(Gap(self.offset, length, END, seen))
         self.offset += length or 0
 
     def hurt(self, record: TlsRecord, out: list[Event]) -> None:
-        """Give what is there of a record of which bytes are missing; its number is taken for the next."""
+        """Emit the captured part of a record with missing bytes, assuming that its number is the next."""
         opener = self.opener
         assert opener is not None
         number = self.number
@@ -353,7 +352,7 @@ class Side:
         self.note_place(record, before)
 
     def _kind(self, record: TlsRecord, found: tuple[int, bytes] | None, inside: int) -> int:
-        """Return the type of a record that is hurt: DATA where it is not known, unless it is of the handshake."""
+        """Return the type of a damaged record: DATA if unknown, except in the handshake."""
         if not inside:
             return record.kind
         if self.key is not None and self.key.rank == HANDSHAKE:
@@ -382,7 +381,7 @@ class Side:
         self.give(text[at:], record.seen, out)
 
     def damaged(self, record: TlsRecord, out: list[Event]) -> None:
-        """Give a gap for a record that is whole, in step, and does not open."""
+        """Emit a gap for a complete record in sequence that is not decrypted."""
         opener = self.opener
         assert opener is not None
         self._chain(record)
@@ -395,7 +394,7 @@ class Side:
         self.lose(length if opener.exact and not self.padded else None, record.seen, out)
 
     def found_again(self, record: TlsRecord, key: Key, number: int, out: list[Event]) -> None:
-        """Give a gap for what was lost before a record of which the number was found."""
+        """Emit a gap for the bytes lost before a record whose number was found."""
         opener = self.opener
         missed = number - self.number if key == self.key else max(number, 1)
         known = opener is not None and key == self.key and opener.exact and not self.padded and not self.unknown
@@ -412,6 +411,6 @@ class Side:
             self.lose(None, record.seen, out)
 
     def _chain(self, record: TlsRecord) -> None:
-        """Have a cipher that chains records continue behind one that is not opened."""
+        """Let a cipher that chains records continue after one that is not decrypted."""
         if self.opener is not None and not self.opener.exact:
             self.opener.decrypt_unverified(self.number, record.body)

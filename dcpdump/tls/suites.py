@@ -1,4 +1,4 @@
-"""List cipher suites by their numbers, as far as records are concerned."""
+"""List cipher suites by number, with what decrypting records needs."""
 
 from typing import Final, NamedTuple
 
@@ -10,7 +10,7 @@ CBC: Final = "CBC"
 
 
 class Suite(NamedTuple):
-    """A cipher suite: ``digest`` derives its keys, ``mac`` is the hash that authenticates records of CBC."""
+    """A cipher suite: ``digest`` derives its keys, ``mac`` authenticates records of CBC."""
 
     number: int
     kind: str
@@ -20,19 +20,19 @@ class Suite(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return its name, without how keys are exchanged."""
+        """Return its name, without the key exchange."""
         if self.kind == CHACHA:
             return self.kind
         return f"AES-{8 * self.key}-{self.kind}" + (f"-{self.mac.upper()}" if self.mac else "")
 
 
 class KeyBasis(NamedTuple):
-    """What the keys of TLS 1.2 and before are made of beside the secret."""
+    """The inputs of keys up to TLS 1.2, beside the secret."""
 
     version: int
     randoms: bytes  #: the server's, then the client's
-    server: bool  #: they are the server's
-    etm: bool  #: the MAC is outside
+    server: bool  #: the keys are the server's
+    etm: bool  #: the MAC is outside the encryption
 
 
 def _table() -> dict[int, Suite]:
@@ -63,10 +63,10 @@ def _table() -> dict[int, Suite]:
 
 
 SUITES: Final = _table()
-#: What a TLS 1.3 connection of which no hello was seen may have, by the length of its secrets.
+#: The suites that a TLS 1.3 connection without hellos may have, by the length of its secrets.
 BY_LENGTH: Final = {32: (SUITES[0x1301], SUITES[0x1303], SUITES[0x1304], SUITES[0x1305]), 48: (SUITES[0x1302],)}
 
-#: Ciphers that are not opened, by the numbers of their suites.
+#: Ciphers that are not supported, by the numbers of their suites.
 _OTHERS: Final = (
     ("no encryption", (0x00, 0x01, 0x02, 0x3B, 0xB0, 0xB1, 0xC001, 0xC006, 0xC00B, 0xC010, 0xC015)),
     ("RC4", (0x04, 0x05, 0x18, 0x8A, 0x8E, 0x92, 0xC002, 0xC007, 0xC00C, 0xC011, 0xC016)),
@@ -79,7 +79,7 @@ _OTHERS: Final = (
 
 
 def name_of(number: int) -> str:
-    """Return the name of a cipher suite, or its number where it has none here."""
+    """Return the name of a cipher suite, or its number if it is not listed."""
     if number in SUITES:
         return SUITES[number].name
     return next((name for name, numbers in _OTHERS if number in numbers), f"cipher suite 0x{number:04x}")

@@ -1,7 +1,7 @@
-"""Unseal one TLS connection: its events in, the events of the text inside out.
+"""Decrypt one TLS connection: its events in, the events of the text inside out.
 
-It keeps what cannot be opened yet as long as that is worth it, and counts: each byte is text, of TLS around it, or
-stays encrypted. What records mean is for a RecordReader.
+Records that cannot be decrypted yet wait, within bounds. Each byte is counted: as text, as TLS around it, or as left
+encrypted. Records are read by a RecordReader.
 """
 
 import pickle
@@ -28,7 +28,7 @@ from dcpdump.tls.suites import SUITES, name_of
 
 
 def describe(parties: Parties, sides: Sequence[Side], secrets: Secrets, too_late: int) -> TlsReport:
-    """Return what is known of a connection, of whose ``sides`` anything was captured."""
+    """Return the report of a connection. ``sides``: those of which bytes were captured."""
     server = parties.terms.server
     version = server.version if server else max((side.joining.version for side in sides), default=0)
     suite = name_of(server.suite) if server else ""
@@ -59,7 +59,7 @@ def describe(parties: Parties, sides: Sequence[Side], secrets: Secrets, too_late
 
 
 def _why(parties: Parties, sides: Sequence[Side], secrets: Secrets, too_late: int) -> str:
-    """Return why something stays closed; empty where nothing does."""
+    """Return why a part stays encrypted; empty if none does."""
     if not any(side.encrypted for side in sides):
         return ""
     if too_late and any(parties.ring.has(role) for role in (0, 1)):
@@ -87,7 +87,7 @@ def _why(parties: Parties, sides: Sequence[Side], secrets: Secrets, too_late: in
 
 
 def _has_both(sides: Sequence[Side], secrets: Secrets) -> bool:
-    """Return whether of a connection that was joined late there are the secrets of both directions."""
+    """Return whether a connection captured from its middle has the secrets of both directions."""
     random = next((side.key.random for side in sides if side.joined_at is not None and side.key is not None), b"")
     return all(secrets.of(random, label) for label in (CLIENT_TRAFFIC, SERVER_TRAFFIC))
 
@@ -96,10 +96,9 @@ def _has_both(sides: Sequence[Side], secrets: Secrets) -> bool:
 
 
 def _open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segments) -> tuple[int, Bytes | None]:
-    """Open the records in segments ``at`` … ``stop``-1 of a steady side, and add their text to ``texts``.
+    """Decrypt the records in segments ``at`` … ``stop``-1 of a steady side, and add their text to ``texts``.
 
-    Return the first segment that was not taken, and the rest of the one before it, where that begins a record that is
-    not plain.
+    Return the first segment not used, and the rest of the one before it if a record begins there that is not plain.
     """
     opener, cutter = side.opener, side.cutter
     assert opener is not None
@@ -133,9 +132,9 @@ def _open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segment
 def _add(
     side: Side, segments: Segments, at: int, reach: list[int], records: tuple[list[bytes], list[int]], texts: Segments
 ) -> int:
-    """Add the text of records that end in segments, of which ``reach`` says where these do; return its size.
+    """Add the text of records that end in segments, whose ends are in ``reach``; return its size.
 
-    What one segment completed is one piece.
+    The text that one segment completes is one piece.
     """
     found, ends = records
     offset, first, count = side.offset, 0, len(found)
@@ -158,7 +157,7 @@ def _add(
 
 
 def _note(side: Side, begin: int, found: list[bytes], ends: list[int]) -> None:
-    """Note where the text of records stands, of which the first begins at an offset."""
+    """Note the offsets of records' text; the first record begins at ``begin``."""
     start, offset = begin, side.offset
     for text, end in zip(found, ends, strict=True):
         if text and side.places is not None:
@@ -167,13 +166,13 @@ def _note(side: Side, begin: int, found: list[bytes], ends: list[int]) -> None:
 
 
 # -- the state of an unsealer: all that decides what it makes of the events that come next ------------
-# No secret is in it: what opens records is named by the connection and the label of its secret, and by a mark of it.
-# The bytes are a pickle: to be read only by the same version of dcpdump, and where no one else could have written them.
+# A state has no secrets: openers are named by the connection, the label and the mark of their secret. The bytes are a
+# pickle: read them only with the same version of dcpdump, and where no one else could have written them.
 
 
 class _Writer(pickle.Pickler):
     def persistent_id(self, each: object) -> str | None:
-        """Name what is not written: the secrets, and what is made of them."""
+        """Return the name of an object that is not written: the secrets, and openers made from them."""
         return "secrets" if isinstance(each, Secrets) else "opener" if hasattr(each, "decrypt_unverified") else None
 
 
@@ -183,34 +182,34 @@ class _Reader(pickle.Unpickler):
         self._secrets = secrets
 
     def persistent_load(self, name: str) -> Secrets | None:
-        """Return the secrets of this run; what opens records is to be made of them."""
+        """Return the secrets of this run, or an opener made from them."""
         return self._secrets if name == "secrets" else None
 
 
 def _packed(thing: object) -> bytes:
-    """Pack what holds secrets only by reference."""
+    """Pack an object that holds secrets only by reference."""
     file = BytesIO()
     _Writer(file, pickle.HIGHEST_PROTOCOL).dump(thing)
     return file.getvalue()
 
 
 def _unpacked(state: bytes, secrets: Secrets) -> Any:
-    """Return the thing again, under secrets that were read anew."""
+    """Unpack an object, with secrets that were read again."""
     return _Reader(state, secrets).load()
 
 
-#: Bytes that wait for the other side's hello; and for a secret, and how long the latter, where time passes.
+#: How many bytes wait for the other side's hello; and for a secret, and for how long, in live captures.
 _ORDER: Final = 64 * 1024
 _PATIENCE: Final = 4 * 1024 * 1024
 _PATIENCE_NS: Final = 10_000_000_000
-#: Gaps that wait for one of the text.
+#: How many gaps wait for a gap of the text.
 _GAPS: Final = 256
-#: What is not known to be TLS is that after so many records in a chain.
+#: A connection without a hello counts as TLS after so many records in sequence.
 _CHAIN: Final = 8
 
 
 class Unsealer:
-    """One connection. ``late``: its beginning was not captured, and it may be something else than TLS."""
+    """One connection. ``late``: its beginning was not captured, and it may not be TLS."""
 
     __slots__ = ("_growth", "_parties", "_reader", "_ring", "_secrets", "_serial", "_sides", "_traces", "late")
 
@@ -222,18 +221,18 @@ class Unsealer:
         self._sides: list[Side | None] = [None, None]
         self._serial = 0
         self._growth = secrets.growth
-        self._traces = traces  # whether it keeps where the text of each record stands
+        self._traces = traces  # whether the offsets of each record's text are kept
         self.late = late
 
     def state(self) -> bytes:
-        """Return all that decides what it makes of the next events, without secrets, for ``restored``."""
+        """Return the state for ``restored``: all on which the handling of later events depends, without secrets."""
         openers = [None if each is None else each.opener for each in self._sides]
         made = [None if each is None else (each.basis, each.before) for each in openers]
         return _packed((self, made))
 
     @staticmethod
     def restored(state: bytes, secrets: Secrets) -> "Unsealer":
-        """Return an unsealer that continues from a state, with the same secrets. Raises MissingSecretError."""
+        """Return an Unsealer that continues from a state, with the same secrets. Raises MissingSecretError."""
         found: Unsealer
         found, made = _unpacked(state, secrets)
         for side, each in zip(found._sides, made, strict=True):
@@ -246,7 +245,7 @@ class Unsealer:
     # -- what comes in -----------------------------------------------------------------------------------
 
     def feed(self, direction: int, event: Event) -> Events:
-        """Take the next event of a direction, and return what it makes known of the text."""
+        """Handle the next event of a direction, and return the events of the text."""
         if isinstance(event, Conflict):
             return []
         events: Events = []
@@ -279,9 +278,9 @@ class Unsealer:
         return events
 
     def run(self, segments: Segments, at: int, stop: int, texts: Segments) -> tuple[int, Events]:
-        """Take segments ``at`` … ``stop``-1 of one direction, and add the text of plain records to ``texts``.
+        """Decrypt segments ``at`` … ``stop``-1 of one direction, and add the text of plain records to ``texts``.
 
-        Return the first segment that was not taken, and what the last of the others makes known behind those texts.
+        Return the first segment not used, and the events that follow these texts.
         """
         direction = segments.places[at] & 1
         side = self._sides[direction]
@@ -291,14 +290,14 @@ class Unsealer:
         return taken, [] if rest is None else self.feed(direction, rest)
 
     def open_waiting(self) -> Events:
-        """Continue with what waits, where there are new secrets."""
+        """Continue with waiting records, if there are new secrets."""
         events: Events = []
         if self._growth != self._secrets.growth:
             self._resume(events)
         return events
 
     def close(self) -> Events:
-        """Take it that nothing follows, no secret either, and return what waited."""
+        """End the input: no bytes and no secrets follow; return the events of waiting records."""
         events: Events = []
         self._reader.final, self._ring.guessed = True, True
         self._resume(events)
@@ -333,11 +332,11 @@ class Unsealer:
             if side.since is None:
                 side.since = item.seen.ts_ns
             if self._is_too_much(side, item):
-                side.patient = not self._ring.known()  # then at first for a hello that does not come
+                side.patient = not self._ring.known()  # first for a hello that does not come
                 self._ring.guessed = self._parties.changed = True
 
     def _process(self, side: Side, item: Waiting, events: Events) -> bool:
-        """Take a record or the end; return False where it has to wait."""
+        """Read a record or the end; return False if it has to wait."""
         other = self._sides[1 - side.direction]
         out = self._reader.read(side, item, other.key if other is not None else None)
         if out is None:
@@ -346,7 +345,7 @@ class Unsealer:
         return True
 
     def _resume(self, events: Events) -> None:
-        """Continue with what waits, in the order in which it came."""
+        """Continue with waiting records, in the order in which they came."""
         self._parties.changed = True
         while self._parties.changed:
             self._parties.changed, self._growth = False, self._secrets.growth
@@ -366,7 +365,7 @@ class Unsealer:
                     waiting.remove(side)
 
     def _is_too_much(self, side: Side, item: Waiting) -> bool:
-        """Return whether so much waits that it waits no longer."""
+        """Return whether too many bytes wait for a record to wait longer."""
         if not self._ring.known():
             return side.queued > _ORDER
         live = self._secrets.poll is not None and side.since is not None and item.seen.ts_ns is not None
@@ -374,7 +373,7 @@ class Unsealer:
         return side.queued > _PATIENCE or waited > _PATIENCE_NS
 
     def give_up(self) -> Events:
-        """Give the memory back: what waits stays closed, and nothing waits any more for these secrets."""
+        """Release the memory: waiting records stay encrypted, and later ones do not wait for these secrets."""
         events: Events = []
         for side in self._present:
             if side.queue:
@@ -390,14 +389,14 @@ class Unsealer:
             events += [(side.direction, event) for event in out]
 
     def places(self, direction: int) -> Places | None:
-        """Return where the text of the records of a direction stands, where that was kept."""
+        """Return the offsets of the text of a direction's records, if they were kept."""
         side = self._sides[direction]
         return side.places if side is not None else None
 
     # -- what was lost -----------------------------------------------------------------------------------
 
     def take_gaps(self, direction: int) -> tuple[Gap, ...]:
-        """Return what a direction lost, as it was sent, since this was asked last."""
+        """Return the bytes that a direction lost, as sent, since the last call."""
         side = self._sides[direction]
         found = () if side is None else tuple(side.missing)
         if side is not None:
@@ -405,7 +404,7 @@ class Unsealer:
         return found
 
     def untold(self, direction: int, gap: Gap | None = None) -> Gap | None:
-        """Return where in a direction lies what it lost, a ``gap`` last; None where a gap of the text will say it."""
+        """Return the losses of a direction up to ``gap``; None if a gap of the text will report them."""
         side = self._sides[direction]
         if gap is not None and (not self.opened or side is None):
             return gap
@@ -418,7 +417,7 @@ class Unsealer:
 
     @property
     def _present(self) -> list[Side]:
-        """The sides of which anything was captured."""
+        """Return the sides of which bytes were captured."""
         return [side for side in self._sides if side is not None]
 
     @property
@@ -428,7 +427,7 @@ class Unsealer:
 
     @property
     def account(self) -> tuple[int, int, int]:
-        """How many bytes were given as text, are of TLS around it, and stay encrypted."""
+        """Return how many bytes became text, are TLS around it, and stay encrypted."""
         sides = self._present
         return sum(s.given for s in sides), sum(s.tls for s in sides), sum(s.encrypted for s in sides)
 
@@ -439,20 +438,20 @@ class Unsealer:
 
     @property
     def opened(self) -> bool:
-        """Whether any record was opened."""
+        """Whether any record was decrypted."""
         return any(side.opened for side in self._present)
 
     @property
     def likely(self) -> bool:
-        """Whether it may well be TLS, where nothing else is known of it."""
+        """Whether it is probably TLS, without other evidence."""
         return self.certain or sum(side.cutter.chained for side in self._present) > 1
 
     @property
     def certain(self) -> bool:
-        """Whether it is TLS: a hello was read, a record opened, or many follow one another."""
+        """Whether it is TLS: a hello was read, a record decrypted, or many records follow one another."""
         return self._parties.greeted or self.opened or any(s.cutter.chained >= _CHAIN for s in self._present)
 
     def report(self) -> TlsReport:
-        """Return what is known of the connection, and what became of it."""
+        """Return the report of the connection."""
         report = describe(self._parties, self._present, self._secrets, self._reader.too_late)
         return replace(report, failure=self._reader.progress.failure(self._parties, self._present))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dcpdump.batch.course import Course
+from dcpdump.batch.traffic_over_time import TrafficOverTime
 from dcpdump.clock import FrameTimes, writing_times, zone_of
 from dcpdump.escape import safe
 from dcpdump.report import vbuckets
@@ -21,7 +21,7 @@ from dcpdump.report.html import element
 from dcpdump.report.page import in_script
 from dcpdump.report.vbuckets import COLOURS, ENDED, LEVELS, consumers, silence_map
 from dcpdump.streams.frame_event import NO_FRAME
-from tests.batch.test_course import parts
+from tests.batch.test_traffic_over_time import parts
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger
 from tests.support.pages import parsed
@@ -132,7 +132,7 @@ def test_a_level_stays_until_it_changes_and_its_peak_is_kept() -> None:
 
 
 def test_levels_are_kept_of_the_connections_that_may_be_pictured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpdump.batch.course.CONNECTIONS", 2)
+    monkeypatch.setattr("dcpdump.batch.traffic_over_time.CONNECTIONS", 2)
     begun = opening(controls="connection_buffer_size=1000") + f"STREAM vb=1\n{LIVE}"
     text = "".join(f"CONNECT 10.0.0.9:5000{at} 10.0.0.1:11210\n{begun}" for at in range(4))
     gathered, kept = Gathered(), ledger(text)
@@ -168,14 +168,14 @@ def test_of_more_vbuckets_than_a_picture_has_rows_each_row_has_the_largest_of_ne
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     streams = "".join(f"STREAM vb={at}\n{LIVE}" + f"WAIT {at}\nRX mutation{{seqno:2}}\n" * (at % 2) for at in range(5))
-    kept, course = ledger(opening() + streams), Course()
+    kept, traffic = ledger(opening() + streams), TrafficOverTime()
     for part in parts(opening() + streams):
-        course.feed(part)
+        traffic.feed(part)
     group = list(kept.connections.values())
-    times = TimeAxis(course.axis.origin_ns or 0, kept.last_ns or 0)
-    whole = silence_map(course, group, times)
+    times = TimeAxis(traffic.axis.origin_ns or 0, kept.last_ns or 0)
+    whole = silence_map(traffic, group, times)
     monkeypatch.setattr(vbuckets, "ROWS", 3)
-    few = silence_map(course, group, times)
+    few = silence_map(traffic, group, times)
     assert (len(whole.silence), len(few.silence)) == (5, 3)
     assert (few.vbuckets, few.limits, few.most) == (whole.vbuckets, whole.limits, whole.most)
     for all_rows, rows in ((whole.silence, few.silence), (whole.messages, few.messages)):

@@ -1,4 +1,4 @@
-"""Course: whatever the times and sizes of frames, each is counted once, in its step."""
+"""TrafficOverTime: whatever the times and sizes of frames, each is counted once, in its step."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.batch import course as batch_course
-from dcpdump.batch.course import STEPS, Axis, Course, Grid, Kind
+from dcpdump.batch import traffic_over_time
 from dcpdump.batch.part import Part
+from dcpdump.batch.traffic_over_time import STEPS, Axis, Grid, Kind, TrafficOverTime
 from tests.support.conversation import opening, packets, said
 from tests.support.pieces import parts_of
 
@@ -19,8 +19,8 @@ def parts(text: str) -> list[Part]:
     return parts_of(packets(said(text)))
 
 
-def course(text: str) -> tuple[Course, Sequence[Part]]:
-    found, seen = Course(), parts(text)
+def traffic(text: str) -> tuple[TrafficOverTime, Sequence[Part]]:
+    found, seen = TrafficOverTime(), parts(text)
     for part in seen:
         found.feed(part)
     return found, seen
@@ -33,45 +33,46 @@ TALK = opening() + (
 
 
 def test_the_sum_of_a_lane_is_the_bytes_of_all_frames() -> None:
-    found, seen = course(TALK)
-    assert int(found.lane(0).sum()) == sum(int(part.length.sum()) for part in seen)
+    found, seen = traffic(TALK)
+    assert int(found.bytes_of(0).sum()) == sum(int(part.length.sum()) for part in seen)
     assert int(found.frames.cells.sum()) == sum(len(part) for part in seen)
 
 
 def test_a_step_may_have_more_than_four_gigabytes() -> None:
-    found, seen = Course(), parts(TALK)
+    found, seen = TrafficOverTime(), parts(TALK)
     for part in seen:
         found.feed(replace(part, length=part.length + (3 << 30)))
-    assert int(found.lane(0).sum()) == sum(int(part.length.sum()) + (len(part) * 3 << 30) for part in seen)
+    assert int(found.bytes_of(0).sum()) == sum(int(part.length.sum()) + (len(part) * 3 << 30) for part in seen)
 
 
 def test_messages_and_seqnos_are_counted_by_stream() -> None:
-    found, _ = course(TALK)
+    found, _ = traffic(TALK)
     five, seven, nine = (0, 5, 0), (0, 7, 0), (0, 9, 0)
-    assert [int(found.came([each]).sum()) for each in (five, seven, nine)] == [3, 3, 0]
-    assert found.came([five, seven, nine]).tolist() == (found.came([five]) + found.came([seven])).tolist()
+    assert [int(found.messages_of([each]).sum()) for each in (five, seven, nine)] == [3, 3, 0]
+    alone = [found.messages_of([each]).tolist() for each in (five, seven)]
+    assert found.messages_of([five, seven, nine]).tolist() == [sum(each) for each in zip(*alone, strict=True)]
     assert [seqno for seqno in found.seqno((0, 5, 0)).tolist() if seqno] == [1, 2]
     assert [seqno for seqno in found.seqno((0, 7, 0)).tolist() if seqno] == [8, 9]
     assert not found.seqno((0, 9, 0)).any()
 
 
 def test_what_came_later_is_in_a_later_step() -> None:
-    found, _ = course(TALK)
-    first, last = np.flatnonzero(found.came([(0, 7, 0)]))[[0, -1]].tolist()
+    found, _ = traffic(TALK)
+    first, last = np.flatnonzero(found.messages_of([(0, 7, 0)]))[[0, -1]].tolist()
     assert 99 <= (last - first) * found.axis.step_ns / 1e9 <= 101
 
 
 def test_connections_beyond_those_with_a_row_of_their_own_share_one(monkeypatch: pytest.MonkeyPatch) -> None:
     talk = "".join(f"CONNECT 10.0.0.1:5000{at} 10.0.0.2:11210\n{opening(name='n' * at)}" for at in range(1, 5))
-    plenty, _ = course(talk)
-    monkeypatch.setattr(batch_course, "CONNECTIONS", 2)
-    found, _ = course(talk)
-    assert [found.has_lane(number) for number in range(4)] == [True, True, False, False]
-    assert [plenty.has_lane(number) for number in range(5)] == [True] * 5
-    assert found.lane(0).tolist() == plenty.lane(0).tolist()
-    rest = plenty.lane(2) + plenty.lane(3)
+    plenty, _ = traffic(talk)
+    monkeypatch.setattr(traffic_over_time, "CONNECTIONS", 2)
+    found, _ = traffic(talk)
+    assert [found.has_row(number) for number in range(4)] == [True, True, False, False]
+    assert [plenty.has_row(number) for number in range(5)] == [True] * 5
+    assert found.bytes_of(0).tolist() == plenty.bytes_of(0).tolist()
+    rest = plenty.bytes_of(2) + plenty.bytes_of(3)
     assert found.added_up([2, 3]).tolist() == plenty.added_up([2, 3]).tolist() == rest.tolist()
-    assert found.added_up([1, 2, 3]).tolist() == (plenty.lane(1) + rest).tolist()
+    assert found.added_up([1, 2, 3]).tolist() == (plenty.bytes_of(1) + rest).tolist()
     assert int(rest.sum()) > 0
 
 

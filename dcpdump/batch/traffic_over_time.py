@@ -1,7 +1,7 @@
-"""Course: what happens over time, in equal steps: sums and maxima by connection and by stream, fed part by part.
+"""Count bytes, frames and seqnos by connection and stream in equal steps of time.
 
-Bounded, whatever comes: there are so many steps, which double when time outgrows them, and so many rows. Nothing is
-sampled: each frame is in a sum, each seqno in a maximum.
+Memory is bounded: the numbers of steps and rows are fixed, and steps double in length when time outgrows them. Nothing
+is sampled: each frame is in a sum, each seqno in a maximum.
 """
 
 from collections.abc import Iterable
@@ -15,16 +15,16 @@ from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.net.packet import NO_TIME
 
-#: Steps of time, at most.
+#: The most steps of time.
 STEPS = 1200
-#: Streams with a row of their own; the others share one. So it is with connections.
+#: The most streams, and connections, with a row of their own; all others share one row.
 STREAMS, CONNECTIONS = 8192, 2048
 _FIRST_STEP = 1_000  #: ns
-#: The seqnos are for small pictures: so many steps are one.
+#: How many steps are one step of the seqnos, which are for small pictures.
 COARSE = 4
-#: The row of the streams that have none of their own.
+#: The key of the row that streams without their own share.
 OTHERS = (-1, -1, -1)
-#: And that of the connections.
+#: The key of the row that connections without their own share.
 OTHER_CONNECTIONS = -1
 
 K = TypeVar("K")
@@ -34,9 +34,9 @@ Place = tuple[int, int, int]
 
 
 class Axis:
-    """Time in equal steps, from the first time on. What comes before it counts as at its beginning.
+    """Time in equal steps, from the first time on. Earlier times count as the first step.
 
-    ``grids``: those that have its steps, and fold when these double.
+    ``grids``: the grids with these steps, which fold when the steps double.
     """
 
     def __init__(self, *grids: "Grid") -> None:
@@ -46,7 +46,7 @@ class Axis:
         self.used = 0  #: steps
 
     def meet(self, first_ns: int, last_ns: int) -> None:
-        """Take note of a time; the steps double as often as they have to for it."""
+        """Cover a range of time; the steps double as often as needed."""
         if self.origin_ns is None:
             self.origin_ns = first_ns
         while (last_ns - self.origin_ns) // self.step_ns >= STEPS:
@@ -57,12 +57,12 @@ class Axis:
         self.used = max(self.used, (last_ns - self.origin_ns) // self.step_ns + 1)
 
     def extend(self, last_ns: int) -> None:
-        """Have the last step be that of a time, where any was met: what ends in silence is pictured with it."""
+        """Extend the steps up to a time, unless there are none: silence at the end is shown too."""
         if self.origin_ns is not None:
             self.meet(self.origin_ns, last_ns)
 
     def steps(self, times: Array) -> Array:
-        """Return the steps of times that were met."""
+        """Return the steps of times that are covered."""
         found: Array = np.maximum(times - (self.origin_ns or 0), 0) // self.step_ns
         return found
 
@@ -72,15 +72,15 @@ class Axis:
 
 
 class Kind(Enum):
-    """What a cell holds of several numbers."""
+    """How a cell combines several numbers."""
 
     SUM = "their sum"
     MOST = "the largest"
-    LAST = "the last, and 0 where none came"
+    LAST = "the last, and 0 without any"
 
 
 class Grid:
-    """Numbers by row and step, which fold by their sums, their maxima, or the last of them."""
+    """Numbers by row and step. When steps double, cells fold to their sum, their maximum, or the last."""
 
     def __init__(self, kind: Kind, *, dtype: str = "u4", coarse: int = 1) -> None:
         self._kind = kind
@@ -88,7 +88,7 @@ class Grid:
         self.cells: Array = np.zeros((16, STEPS // coarse), dtype)
 
     def reserve(self, rows: int) -> None:
-        """Have so many rows at least."""
+        """Grow to at least ``rows`` rows."""
         have = len(self.cells)
         if rows > have:
             grown = np.zeros((max(rows, 2 * have), self.cells.shape[1]), self.cells.dtype)
@@ -96,7 +96,7 @@ class Grid:
             self.cells = grown
 
     def put(self, rows: Array, steps: Array, values: Array) -> None:
-        """Take numbers, in the order in which they came."""
+        """Add numbers, in the order in which they came."""
         columns = self.cells.shape[1]
         flat = rows * columns + steps // self._coarse
         order = np.argsort(flat, kind="stable")
@@ -110,7 +110,7 @@ class Grid:
             cells[places] = values[order][np.append(begins[1:], len(order)) - 1]
 
     def fold(self) -> None:
-        """Make one step of two."""
+        """Fold each two steps into one."""
         columns = self.cells.shape[1]
         pairs = self.cells.reshape(len(self.cells), columns // 2, 2)
         if self._kind is Kind.SUM:
@@ -124,19 +124,19 @@ class Grid:
 
 
 def _own_row(rows: dict[K, int], of: K, most: int, others: K) -> int:
-    """Return the row that something has, or gets; beyond so many, that of all others."""
+    """Return the row of a key, a new one if necessary; beyond ``most`` rows, that of all others."""
     row = rows.get(of)
     if row is None:
         row = rows.setdefault(of if len(rows) < most else others, len(rows))
     return row
 
 
-class Course:
+class TrafficOverTime:
     """Bytes and frames of connections, messages and seqnos of streams, over time."""
 
     def __init__(self) -> None:
         self.connections: dict[int, int] = {}  #: rows by connection number
-        self.streams: dict[Place, int] = {}  #: rows by place
+        self.streams: dict[Place, int] = {}  #: rows by connection, vbucket and stream id
         self.bytes = Grid(Kind.SUM, dtype="i8")
         self.frames = Grid(Kind.SUM)
         self.messages = Grid(Kind.SUM)
@@ -144,7 +144,7 @@ class Course:
         self.axis = Axis(self.bytes, self.frames, self.messages, self.seqnos)
 
     def feed(self, part: Part, rows: Array | None = None) -> None:
-        """Take the frames of a part that have a time. ``rows``: only these, which have one."""
+        """Add the frames of a part that have a time. ``rows``: only these, which all have one."""
         if rows is None:
             rows = np.flatnonzero(part.ts_ns != NO_TIME)
         if not len(rows):
@@ -185,29 +185,29 @@ class Course:
                 seqnos[group.rows] = group.column(own)
         self.seqnos.put(at, steps[streamed], seqnos[mine])
 
-    def has_lane(self, number: int) -> bool:
-        """Return whether a connection has a row of its own, if it has any bytes."""
+    def has_row(self, number: int) -> bool:
+        """Return whether a connection has a row of its own, or no bytes."""
         return number in self.connections or OTHER_CONNECTIONS not in self.connections
 
     def added_up(self, numbers: Iterable[int]) -> Array:
-        """Return the bytes of several connections in each step; of those that share one row, all that are in it."""
+        """Return the bytes of several connections in each step; a shared row counts with all that is in it."""
         shared = self.connections.get(OTHER_CONNECTIONS)
         rows = {row for number in numbers if (row := self.connections.get(number, shared)) is not None}
         found: Array = self.bytes.cells[sorted(rows), : self.axis.used].sum(axis=0, dtype=np.int64)
         return found
 
-    def lane(self, number: int) -> Array:
-        """Return the bytes of a connection in each step; zeros where it has none."""
+    def bytes_of(self, number: int) -> Array:
+        """Return the bytes of a connection in each step; zeros if it has none."""
         row = self.connections.get(number)
         return self.bytes.cells[row, : self.axis.used] if row is not None else np.zeros(self.axis.used, np.int64)
 
-    def came(self, places: Iterable[Place]) -> Array:
-        """Return the messages of several streams together in each step, of those that have a row of their own."""
+    def messages_of(self, places: Iterable[Place]) -> Array:
+        """Return the sum of several streams' messages in each step; streams without a row of their own are left out."""
         rows = [row for place in places if (row := self.streams.get(place)) is not None]
         found: Array = self.messages.cells[rows, : self.axis.used].sum(axis=0, dtype=np.uint32)
         return found
 
     def seqno(self, place: Place) -> Array:
-        """Return the largest seqno of a stream in each coarse step; 0 where none came."""
+        """Return the largest seqno of a stream in each coarse step; 0 without any."""
         row, used = self.streams.get(place), -(-self.axis.used // COARSE)
         return self.seqnos.cells[row, :used] if row is not None else np.zeros(used, np.uint64)
