@@ -227,31 +227,6 @@ def test_magics_statuses_and_flags_are_named_by_the_specification_alone() -> Non
     assert {place: each for place, each in found.items() if not place.startswith("spec/")} == {}
 
 
-_PARAMETERS = 6
-#: What has more, and why.
-_WITH_MORE = {
-    "check/rule.py rule": "a row of a table, by keywords",
-    "wire/encode.py encode": "all that a frame has, by keywords",
-}
-
-
-def many_parameters(place: str, nodes: Nodes) -> Iterator[str]:
-    """Yield the functions of a module that have too many parameters; commands have their options."""
-    for node in nodes:
-        if not isinstance(node, ast.FunctionDef):
-            continue
-        arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-        count = sum(each.arg not in ("self", "cls") for each in arguments)
-        is_command = any("click" in ast.unparse(each) for each in node.decorator_list)
-        if count > _PARAMETERS and not is_command:
-            yield f"{place} {node.name}"
-
-
-def test_no_function_has_more_parameters_than_one_can_keep_in_mind() -> None:
-    found = of_each_module(lambda path, place: set(many_parameters(place, nodes_of(path))) - _WITH_MORE.keys())
-    assert found == {}
-
-
 WORDED = """
 if "cut" in problem.text or one.why == other.why or found.message.startswith("no"):
     pass
@@ -269,7 +244,6 @@ class One:
         return other._replace(a=1), other.__class__, other.open
 """
 NUMBERED = "if header.magic in (0x80, ALT) or (a.open_flags or 0) & 4 or a.status == SUCCESS or a.size > 80: pass"
-LONG = "def a(self, b, c, *, d, e, f, g): pass\ndef h(self, b, c, d, e, f, g, i): pass\n"
 OPCODES = "if opcode == 0x57 or size > 80 or flags & 0x08: pass"
 
 
@@ -278,7 +252,6 @@ def test_what_is_searched_for_would_be_found() -> None:
     assert list(privates_of_others(nodes_in(PRYING))) == ["dcpdump.net._hidden", "other._theirs"]
     assert opcode_literals(OPCODES, nodes_in(OPCODES)) == {0x57}
     assert unnamed_numbers(nodes_in(NUMBERED)) == {"header.magic in (128, ALT)", "(a.open_flags or 0) & 4"}
-    assert list(many_parameters("m", nodes_in(LONG))) == ["m h"]
 
 
 # -- what is compiled ---------------------------------------------------------------------------------------
