@@ -17,7 +17,7 @@ def test_the_shares_of_the_targets_are_a_whole() -> None:
     assert sum(target.share for target in TARGETS.values()) == 100
 
 
-@pytest.mark.parametrize("mutants", sizes(20_000, 100_000))
+@pytest.mark.parametrize("mutants", sizes(10_000, 100_000))
 @pytest.mark.parametrize(("name", "target"), TARGETS.items(), ids=TARGETS)
 def test_no_mutant_breaks(name: str, target: Target, mutants: int) -> None:
     failure = run(name, target, SEED, range(mutants * target.share // 100))
@@ -25,7 +25,7 @@ def test_no_mutant_breaks(name: str, target: Target, mutants: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("runs", "minutes"), [(18, 0), pytest.param(None, 10, marks=pytest.mark.nightly)], ids=["18 runs", "10 minutes"]
+    ("runs", "minutes"), [(10, 0), pytest.param(None, 10, marks=pytest.mark.nightly)], ids=["10 runs", "10 minutes"]
 )
 def test_a_disturbed_run_ends_with_a_documented_code_and_leaves_nothing_behind(runs: int | None, minutes: int) -> None:
     assert main(1, minutes, runs) == 0  # what was wrong is printed
