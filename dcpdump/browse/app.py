@@ -31,6 +31,7 @@ from dcpdump.browse.tabpages import TabPages
 from dcpdump.browse.tabs import LadderPane, TabTable
 from dcpdump.browse.topline import TABS, State, density
 from dcpdump.clock import clock_in_use
+from dcpdump.errors import ExitCode
 from dcpdump.filter import FilterError
 from dcpdump.net.packet import NO_TIME
 from dcpdump.render.style import Line, LineKind
@@ -139,7 +140,6 @@ class Status:
 
 #: Turns a second, at most; in between keys are taken.
 _TURNS = 20
-UNUSABLE, TERMINATED, HUNG_UP, INTERRUPTED = 3, 143, 129, 130
 
 
 class BrowseApp(App[int]):
@@ -168,7 +168,8 @@ class BrowseApp(App[int]):
     async def run_async(self, **how: Any) -> int | None:
         """Run until it is left. Signals are handled before the terminal is changed, so that it is always put back."""
         loop = asyncio.get_running_loop()
-        for number, status in ((signal.SIGTERM, TERMINATED), (signal.SIGHUP, HUNG_UP), (signal.SIGINT, INTERRUPTED)):
+        statuses = {signal.SIGTERM: ExitCode.TERMINATED, signal.SIGHUP: ExitCode.HUNG_UP}
+        for number, status in (statuses | {signal.SIGINT: ExitCode.INTERRUPTED}).items():
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
                 loop.add_signal_handler(number, partial(self.exit, status))
         return self.stopped() or await super().run_async(**how)
@@ -196,7 +197,7 @@ class BrowseApp(App[int]):
         analysing = self.browser.analysing
         frames = self.opened.frames
         if frames.complete and not frames.count:
-            self.exit(UNUSABLE)
+            self.exit(ExitCode.UNUSABLE)
         if frames.count and (frames.complete or frames.failure):
             analysing.begin(final=True)
         analysing.poll()

@@ -15,8 +15,6 @@ import click
 from dcpdump.batch.block import Block, PacketsUntil, TimeSpan
 from dcpdump.batch.ends import BLANK
 from dcpdump.capture import Capture, expand
-from dcpdump.cli import exit as code
-from dcpdump.cli import tls_notes
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import (
     InputOptions,
@@ -39,10 +37,11 @@ from dcpdump.cli.options import (
 )
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.summary import READ
+from dcpdump.cli.summary import READ, hide_tls
 from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
 from dcpdump.dissect import Dissector
+from dcpdump.errors import ExitCode
 from dcpdump.filter import Clause, Instant, clauses, parse_window
 from dcpdump.filter.choices import Ranges, parse_ranges
 from dcpdump.record import Json, Record
@@ -422,7 +421,7 @@ class LedgerConsumer(Consumer[Any]):
         self.closed = self._closed()
         self.unanswered = self._unanswered()
         if self._shown.redactor is not None:
-            tls_notes.hide(self.dissection, self._shown.redactor)
+            hide_tls(self.dissection, self._shown.redactor)
             self._wanted = self._wanted.settled(self.ledger.connections.values())
             self._hide(self._shown.redactor)
 
@@ -549,7 +548,7 @@ def analysis(
                 if wrong is not None:
                     note(f"dcpdump: --fail-fast: {wrong}")
             fails = answer.fails or wrong is not None
-            return code.FINDINGS if fails and status in (code.DONE, code.DAMAGED) else status
+            return ExitCode.FINDINGS if fails and status in (ExitCode.DONE, ExitCode.DAMAGED) else status
 
         shared = _params(
             click.argument("captures", nargs=-1, metavar="[CAPTURE…]"),

@@ -17,7 +17,6 @@ import click
 
 from dcpdump.browse.analysis import Analysing
 from dcpdump.capture import expand
-from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import (
@@ -35,7 +34,7 @@ from dcpdump.cli.options import (
 from dcpdump.cli.signals import Stop, raise_at_signals
 from dcpdump.cli.terminal import clear_status, note, status
 from dcpdump.clock import writing_times
-from dcpdump.errors import CaptureError, DcpdumpError, OutputError
+from dcpdump.errors import CaptureError, DcpdumpError, ExitCode, OutputError
 from dcpdump.filter import FilterError
 from dcpdump.filter.choices import BETWEEN
 from dcpdump.index.columns import SPOOL_BYTES, Columns
@@ -420,13 +419,12 @@ class Browsing:
             raise app.error
         for damage in self._frames.damage:
             note(f"dcpdump: warning: {damage}")
-        if ended == code.UNUSABLE:
+        if ended == ExitCode.UNUSABLE:
             return self._say_nothing_found()
         if ended:
             return ended
-        return (
-            code.DAMAGED if self._frames.damage or self._frames.lost.gaps or self._frames.skipped_bytes else code.DONE
-        )
+        hurt = self._frames.damage or self._frames.lost.gaps or self._frames.skipped_bytes
+        return ExitCode.DAMAGED if hurt else ExitCode.DONE
 
     def app(self, text: str, value_bytes: int | None) -> "BrowseApp":
         """Return the screen. ``text``: the filter of the beginning."""
@@ -480,7 +478,7 @@ class Browsing:
         for _ in dissection.close_blocks():
             dissection.gaps.clear()
         summarise(dissection, captures, 0, "text")
-        return code.UNUSABLE
+        return ExitCode.UNUSABLE
 
     def _name(self) -> str:
         names = [

@@ -15,7 +15,6 @@ from dcpdump.capture.live import PcapngWriter
 from dcpdump.capture.pcap import CARVED, DISORDER, ORDER
 from dcpdump.capture.pcapng import CommentReader
 from dcpdump.capture.rewriter import RawRecords
-from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import collection_notes
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options
@@ -24,7 +23,7 @@ from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status_of
 from dcpdump.cli.terminal import note
-from dcpdump.errors import CaptureError
+from dcpdump.errors import CaptureError, ExitCode
 from dcpdump.escape import safe
 from dcpdump.net.limits import OUT_OF_ORDER
 from dcpdump.rewrite.carving import Carving
@@ -108,7 +107,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
     status = status_of(carving.dissector, inputs)
     if carving.incomplete:
         note(f"dcpdump: warning: of {carving.incomplete:,} connections the frames decode otherwise in {out}")
-        status = code.DAMAGED
+        status = ExitCode.DAMAGED
     if not quiet:
         frames = counted(carving.dissector.tally.frames, "frame")
         captured = counted(carving.dissector.balance.packets, "packet")

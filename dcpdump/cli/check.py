@@ -10,13 +10,13 @@ from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import SHOWN, Finding, Fold, RuleTotal, RuleTotals
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
-from dcpdump.cli import exit as code
 from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, StreamChoice, analysis
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.listing import FORMATS, report
 from dcpdump.cli.options import Display, display
 from dcpdump.cli.sink import Sink
 from dcpdump.dissect import Dissector
+from dcpdump.errors import ExitCode
 from dcpdump.redact import Redactor
 from dcpdump.render import findings
 from dcpdump.render.objects import dump
@@ -215,10 +215,10 @@ def _tell(rules: Sequence[Rule], pages: bool, shown: Display) -> int:
     with Sink(shown.path, force=shown.force) as sink:
         if shown.format == "sarif":
             sink.write(dump(findings.sarif((), rules, (), __version__)) + "\n")
-            return code.DONE
+            return ExitCode.DONE
         text = (line for rule in rules for line in findings.page(rule)) if pages else findings.table(rules)
         report(sink, shown, [findings.RULES], lambda: text, lambda: map(findings.RULES.object, rules))
-    return code.DONE
+    return ExitCode.DONE
 
 
 def _chosen(select: str | None, ignore: str | None) -> tuple[Rule, ...]:

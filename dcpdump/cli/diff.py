@@ -9,7 +9,6 @@ import click
 
 from dcpdump.batch.part import Part
 from dcpdump.capture import expand
-from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
@@ -32,6 +31,7 @@ from dcpdump.compare.acknowledged import AckDissection
 from dcpdump.compare.capture_rows import CaptureRows
 from dcpdump.compare.comparison import Comparison
 from dcpdump.compare.documents import Documents
+from dcpdump.errors import ExitCode
 from dcpdump.escape import safe
 from dcpdump.render.diff import DIFF, DiffRows, DocumentRows
 
@@ -94,7 +94,7 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
         for name, side, chosen, names in zip((a, b), sides, choices, paths, strict=True):
             reading = _read(side, chosen, names, shown, given, sink)
             readings.append(reading)
-            if reading.status not in (code.DONE, code.DAMAGED):
+            if reading.status not in (ExitCode.DONE, ExitCode.DAMAGED):
                 sink.abandon()  # half a comparison is none
                 note(f"of {safe(name)}:")
                 return reading.conclude("none" if quiet else "text")
@@ -105,7 +105,7 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
             note(f"dcpdump: note: {rows.remark[0]}")
             note(f"hint: {rows.remark[1]}")
         statuses = [reading.conclude("none" if quiet else "text") for reading in readings]
-        return code.FINDINGS if rows.differs else max(statuses)
+        return ExitCode.FINDINGS if rows.differs else max(statuses)
 
 
 def _side(by: str, *, hides: bool) -> CaptureRows | Documents:

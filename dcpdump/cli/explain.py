@@ -14,12 +14,11 @@ from dcpdump.annotate import Annotated, Suggestion, annotate
 from dcpdump.check.engine import judge
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
-from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import note
-from dcpdump.errors import CaptureError, PasteError, system_words
+from dcpdump.errors import CaptureError, ExitCode, PasteError, system_words
 from dcpdump.paste import DIALECTS, LIMIT, NAME, Pasted, read_paste
 from dcpdump.record import Record, as_json
 from dcpdump.render import OUTPUTS, View
@@ -73,7 +72,7 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
         note("note: no answer to HELLO was seen; whether keys start with a collection id is inferred")
     for at in (one.frame_at for one in explained if one.frame_at is not None and not quiet):
         note(f"note: a frame begins at byte {at}; what stands before it begins none")
-    return code.DONE
+    return ExitCode.DONE
 
 
 def _is_violation(record: Record) -> bool:

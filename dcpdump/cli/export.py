@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dcpdump.capture import Capture, expand
-from dcpdump.cli import exit as code
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink, folder_of, saying_what_is_left
+from dcpdump.errors import ExitCode
 from dcpdump.text import INSTALL_TABLES, counted
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def export(
     chosen, shown = selection(options), display({**options, "color": "never"}, whole=FORMATS)
     if schema:
         _print_schemas()
-        return code.DONE
+        return ExitCode.DONE
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     folder_of(shown.path)
@@ -142,8 +142,7 @@ def _export(
     """
     from dcpdump.arrow.folder import Tables
     from dcpdump.cli.exporting import Exporting
-    from dcpdump.cli.reading import CaptureSource, Reading
-    from dcpdump.cli.workers import worth_having
+    from dcpdump.cli.reading import CaptureSource, Reading, worth_having
     from dcpdump.streams.dissection import Watching
 
     jobs = worth_having(jobs, captures)

@@ -14,8 +14,8 @@ from dcpdump.capture import Capture
 from dcpdump.cli.export import cut_notes
 from dcpdump.cli.frame_output import ChoosingConsumer
 from dcpdump.cli.options import Display, Selection
-from dcpdump.cli.workers import Workers
 from dcpdump.dissect import Dissector
+from dcpdump.processes import Workers
 from dcpdump.streams.dissection import Watching
 
 #: Parts of more bytes than any block's have a frame that is large, of which handing it over would make more copies.

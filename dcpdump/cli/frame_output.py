@@ -174,7 +174,7 @@ class _ManyFrames:
 
     def __init__(self, shown: Display, view: View, sink: Sink, jobs: int) -> None:
         from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
-        from dcpdump.cli.workers import Workers
+        from dcpdump.processes import Workers
         from dcpdump.render.plain_formats import Bulk
 
         self._sink, self._is_heavy = sink, is_heavy

@@ -18,16 +18,14 @@ import click
 from click.shell_completion import CompletionItem
 
 from dcpdump import __version__
-from dcpdump.cli import exit as code
 from dcpdump.cli import signals
 from dcpdump.cli.config import config_path, defaults, refuse_unknown_variables, sections
 from dcpdump.cli.grouped import BriefHelp, words_of
-from dcpdump.cli.light_libraries import keep_numpy_to_one_thread, keep_pandas_out
 from dcpdump.cli.signals import EndedAtOnce, Terminated
 from dcpdump.cli.sink import NO_PAGER, PLAIN, PipeClosed, refuse_closed_output
 from dcpdump.cli.terminal import complain, end_line, note, trace
-from dcpdump.errors import CaptureError, DcpdumpError, LiveError, OutputError, is_out_of_memory, system_words
-from dcpdump.startup import is_compiled
+from dcpdump.errors import CaptureError, DcpdumpError, ExitCode, LiveError, OutputError, is_out_of_memory, system_words
+from dcpdump.startup import is_compiled, keep_numpy_to_one_thread, keep_pandas_out
 from dcpdump.text import nearest
 
 # -- the version --------------------------------------------------------------------------------------
@@ -87,7 +85,7 @@ QUESTIONS: dict[str, dict[str, str]] = {
 }
 COMMANDS = {name: about for commands in QUESTIONS.values() for name, about in commands.items()}
 
-_BROKEN_OFF = (code.INTERRUPTED, code.TERMINATED, code.HUNG_UP)
+_BROKEN_OFF = (ExitCode.INTERRUPTED, ExitCode.TERMINATED, ExitCode.HUNG_UP)
 _BARE = "dcpdump.bare"  #: in a context: the file that was named without a command and with no option
 
 
@@ -114,8 +112,8 @@ class LazyGroup(BriefHelp, click.Group):
         """Run a command."""
         with _translating_exceptions():
             status = super().invoke(ctx)
-        bare = ctx.meta.get(_BARE)
-        if bare is not None and status in (code.DONE, code.DAMAGED) and sys.stdout.isatty() and sys.stderr.isatty():
+        bare, done = ctx.meta.get(_BARE), status in (ExitCode.DONE, ExitCode.DAMAGED)
+        if bare is not None and done and sys.stdout.isatty() and sys.stderr.isatty():
             note(f"hint: what is wrong in it, worst first: dcpdump diagnose {bare}")
         return status
 
@@ -186,7 +184,7 @@ def _translating_exceptions() -> Iterator[None]:
         yield
     except KeyboardInterrupt as error:
         end_line()
-        raise Terminated(signals.raised() or code.INTERRUPTED) from error  # a library may know of one signal alone
+        raise Terminated(signals.raised() or ExitCode.INTERRUPTED) from error  # a library may know of one signal alone
     except BrokenPipeError as error:
         raise PipeClosed from error
     except EOFError as error:
@@ -248,20 +246,20 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     gc.set_threshold(100_000, 50, 100)
     try:
         signals.raise_at_signals()
-        status = outcome(words) or signals.raised() or code.DONE
+        status = outcome(words) or signals.raised() or ExitCode.DONE
     except (KeyboardInterrupt, Terminated):  # of a signal that came when all was done
-        status = signals.raised() or code.INTERRUPTED
+        status = signals.raised() or ExitCode.INTERRUPTED
     except BrokenPipeError:  # of standard error, while an error was reported
-        status = code.PIPE_CLOSED
+        status = ExitCode.PIPE_CLOSED
     except OSError:
         if not signals.hung_up():
             raise
-        status = code.HUNG_UP
+        status = ExitCode.HUNG_UP
     except EndedAtOnce as ended:
         signals.clean_up()
         os._exit(ended.status)  # freeing the objects of a large input takes seconds
-    if signals.hung_up() and status in (code.UNWRITABLE, code.TERMINATED):
-        status = code.HUNG_UP  # the terminal is gone that was to be written to
+    if signals.hung_up() and status in (ExitCode.UNWRITABLE, ExitCode.TERMINATED):
+        status = ExitCode.HUNG_UP  # the terminal is gone that was to be written to
     if status in _BROKEN_OFF:
         signals.clean_up()
     signals.end_at_signals()
@@ -280,13 +278,13 @@ def _finished(stream: TextIOWrapper, status: int) -> int:
     Otherwise the interpreter's own flush at exit would complain, or wait.
     """
     try:
-        if status not in (code.PIPE_CLOSED, *_BROKEN_OFF):
+        if status not in (ExitCode.PIPE_CLOSED, *_BROKEN_OFF):
             stream.flush()
             return status
     except BrokenPipeError:
-        status = code.PIPE_CLOSED
+        status = ExitCode.PIPE_CLOSED
     except OSError:
-        status = status or code.UNWRITABLE
+        status = status or ExitCode.UNWRITABLE
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return status
 
@@ -297,19 +295,19 @@ def outcome(words: list[str]) -> int:
     try:
         status = main.main(args=words, prog_name="dcpdump", standalone_mode=False)
     except (BrokenPipeError, PipeClosed):
-        return code.PIPE_CLOSED
+        return ExitCode.PIPE_CLOSED
     except (KeyboardInterrupt, click.Abort):
-        return signals.raised() or code.INTERRUPTED
+        return signals.raised() or ExitCode.INTERRUPTED
     except Terminated as ended:
         return ended.status
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
-        return code.USAGE
+        return ExitCode.USAGE
     except click.UsageError as error:
         if isinstance(error, click.NoSuchOption):
             error = click.NoSuchOption(error.option_name, None, _near_options(error), error.ctx)
         hint = f"{error.ctx.command_path} --help" if error.ctx else "dcpdump --help"
-        return _complain(error.format_message(), (getattr(error, "hint", "") or hint,), code.USAGE)
+        return _complain(error.format_message(), (getattr(error, "hint", "") or hint,), ExitCode.USAGE)
     except DcpdumpError as error:
         if debug:
             raise
@@ -318,7 +316,7 @@ def outcome(words: list[str]) -> int:
         if debug:
             raise
         where = f" ({error.filename})" if error.filename else ""
-        return _complain(f"cannot write: {system_words(error)}{where}", (), code.UNWRITABLE)
+        return _complain(f"cannot write: {system_words(error)}{where}", (), ExitCode.UNWRITABLE)
     except Exception as error:
         if (status := signals.raised()) is not None:
             return status
@@ -326,21 +324,21 @@ def outcome(words: list[str]) -> int:
             raise
         if is_out_of_memory(error):
             hint = "ulimit -v, or the limit of the container, says how much there may be"
-            return _complain("not enough memory", (hint,), code.UNWRITABLE)
+            return _complain("not enough memory", (hint,), ExitCode.UNWRITABLE)
         return _complain(
             f"a bug in dcpdump: {type(error).__name__}: {error}",
             ("run again with 'dcpdump --debug …' and report what it prints",),
-            code.BUG,
+            ExitCode.BUG,
         )
-    return status if isinstance(status, int) else code.DONE
+    return status if isinstance(status, int) else ExitCode.DONE
 
 
 def _code_of(error: DcpdumpError) -> int:
     if isinstance(error, CaptureError):
-        return code.UNUSABLE
+        return ExitCode.UNUSABLE
     if isinstance(error, LiveError):
-        return code.NO_CAPTURE
-    return code.UNWRITABLE if isinstance(error, OutputError) else code.USAGE
+        return ExitCode.NO_CAPTURE
+    return ExitCode.UNWRITABLE if isinstance(error, OutputError) else ExitCode.USAGE
 
 
 def _near_options(error: click.NoSuchOption) -> list[str]:

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dcpdump.cli import exit as code
 from dcpdump.cli.export import TABLES, TableNames, cut_notes, need_pyarrow
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.light_libraries import let_pandas_in
 from dcpdump.cli.options import (
     Display,
     Selection,
@@ -29,10 +27,10 @@ from dcpdump.cli.options import (
 from dcpdump.cli.signals import raise_again
 from dcpdump.cli.sink import folder_of, saying_what_is_left
 from dcpdump.cli.terminal import clear_status, note, status
-from dcpdump.errors import CaptureError
+from dcpdump.errors import CaptureError, ExitCode
 from dcpdump.escape import bytes_of
 from dcpdump.processes import LEAST_BYTES
-from dcpdump.startup import dataclass
+from dcpdump.startup import dataclass, let_pandas_in
 from dcpdump.text import counted
 
 if TYPE_CHECKING:
@@ -242,7 +240,7 @@ def run(job: Job, engine: str) -> int:
         output.publish(outcome.written, tables, [each.name for each in some])
     if not job.quiet:
         _close(job, outcome)
-    return code.DONE if outcome.found.whole else code.DAMAGED
+    return ExitCode.DONE if outcome.found.whole else ExitCode.DAMAGED
 
 
 @contextmanager
@@ -312,7 +310,7 @@ def follow(job: Job, engine: str) -> int:
         for path in watch.arrivals.grown():
             hurt = True
             note(f"dcpdump: warning: {path}: it grew after it was read: a larger --idle waits longer")
-    return code.DAMAGED if hurt else code.DONE
+    return ExitCode.DAMAGED if hurt else ExitCode.DONE
 
 
 def _watched(captures: int, output: str) -> str:

@@ -19,9 +19,8 @@ from dcpdump.cli.options import (
     selection_options,
     time_option,
 )
-from dcpdump.cli.reading import CaptureSource, Consumer, Reading
+from dcpdump.cli.reading import CaptureSource, Consumer, Reading, worth_having
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.workers import worth_having
 from dcpdump.errors import FilterError
 from dcpdump.filter.choices import Ranges, wanted_of
 from dcpdump.filter.clauses import with_problems

@@ -18,14 +18,13 @@ from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.read_blocks import arrives_plain, blocks_as_they_come, blocks_of
 from dcpdump.capture import Capture
 from dcpdump.capture.source import CHUNK, bytes_read, followed
-from dcpdump.cli import exit as code
-from dcpdump.cli import tls_notes
 from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated, raise_again
 from dcpdump.cli.sink import PipeClosed, Sink
-from dcpdump.cli.summary import SHOWN, status_of, summarise
+from dcpdump.cli.summary import SHOWN, hide_tls, status_of, summarise
 from dcpdump.cli.terminal import clear_status, end_line, note, status, terminal_size
 from dcpdump.dissect import Dissector
-from dcpdump.errors import OutputError
+from dcpdump.errors import ExitCode, OutputError
+from dcpdump.processes import LEAST_BYTES
 from dcpdump.redact import Redactor
 from dcpdump.render.text_columns import bytes_text
 
@@ -115,6 +114,12 @@ class CaptureSource:
         return status_of(dissection, self._captures) if self.stop.status is None else self.stop.status
 
 
+def worth_having(jobs: int | None, captures: Sequence[Capture]) -> int:
+    """Return how many processes are worth using for captures: by default as many as processors."""
+    size = sum(os.path.getsize(capture.name) if capture.rereadable else LEAST_BYTES for capture in captures)
+    return (jobs or os.cpu_count() or 1) if size >= LEAST_BYTES else 1
+
+
 class Reading(Generic[P]):
     """One run, of a source, a dissector and a consumer.
 
@@ -183,7 +188,7 @@ class Reading(Generic[P]):
         """
         with self._source.stop as stop, progress(self._source.names):
             self.read()
-        if stop.status == code.INTERRUPTED:
+        if stop.status == ExitCode.INTERRUPTED:
             end_line()
         if self._sink is not None:
             if stop.terminated:
@@ -214,7 +219,7 @@ class Reading(Generic[P]):
 
     def _hide(self, redactor: Redactor) -> None:
         """Hash what the notes of a run name."""
-        tls_notes.hide(self._dissection, redactor)
+        hide_tls(self._dissection, redactor)
         tally = self._dissection.tally
         tally.mixed = [(redactor.endpoint(src), redactor.endpoint(dst), files) for src, dst, files in tally.mixed]
 

@@ -13,7 +13,6 @@ from dcpdump.batch.dissector import Dissection
 from dcpdump.capture.live import PcapngWriter, new_file
 from dcpdump.capture.relay import Address, Relay, text
 from dcpdump.capture.stream_queue import StreamQueue
-from dcpdump.cli import exit as code
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import key_logs, keylog_option
@@ -24,7 +23,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import passed_by, refuse_hidden_packets
 from dcpdump.cli.terminal import note
 from dcpdump.dissect import Dissector
-from dcpdump.errors import unwritable
+from dcpdump.errors import ExitCode, unwritable
 from dcpdump.net.packet import Packet
 from dcpdump.render import OUTPUTS
 from dcpdump.render.text_columns import bytes_text
@@ -82,7 +81,7 @@ class RelaySource:
 
     def status(self, _: Dissector) -> int:
         """Return the exit code: Ctrl-C is the usual end."""
-        return self.stop.terminated or code.DONE
+        return self.stop.terminated or ExitCode.DONE
 
 
 class SavedPackets:

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn
 
-from dcpdump.cli import exit as code
+from dcpdump.errors import ExitCode
 
 _raised: int | None = None
 _hung_up = False
 _IMPORTING = "<frozen importlib._bootstrap>"  #: the file of the code that imports modules
-_STATUS = {signal.SIGINT: code.INTERRUPTED, signal.SIGTERM: code.TERMINATED}
+_STATUS = {signal.SIGINT: ExitCode.INTERRUPTED, signal.SIGTERM: ExitCode.TERMINATED}
 if hasattr(signal, "SIGHUP"):  # not on Windows
-    _STATUS[signal.SIGHUP] = code.HUNG_UP
+    _STATUS[signal.SIGHUP] = ExitCode.HUNG_UP
 
 
 class Terminated(BaseException):
@@ -95,7 +95,7 @@ class Stop:
     @property
     def terminated(self) -> int | None:
         """The exit code where it was SIGTERM or SIGHUP, after which nothing more is to be shown; or None."""
-        return None if self.status == code.INTERRUPTED else self.status
+        return None if self.status == ExitCode.INTERRUPTED else self.status
 
     def _receive(self, number: int, _: FrameType | None) -> None:
         self.status = _next_ends_all(number)
@@ -119,7 +119,7 @@ def raise_at_signals() -> None:
 def raise_again() -> None:
     """Raise what a signal raised before, or would have: a library that it came in the middle of may have dropped it."""
     if _raised is not None:
-        raise KeyboardInterrupt if _raised == code.INTERRUPTED else Terminated(_raised)
+        raise KeyboardInterrupt if _raised == ExitCode.INTERRUPTED else Terminated(_raised)
 
 
 def end_at_signals() -> None:
@@ -188,10 +188,10 @@ def _next_ends_all(number: int) -> int:
     for each in _heeded():
         signal.signal(each, _end)
     status = _STATUS[signal.Signals(number)]
-    if status == code.HUNG_UP:
+    if status == ExitCode.HUNG_UP:
         _hung_up = True
         signal.signal(number, signal.SIG_IGN)  # the system sends it, and so does the shell: nobody insists
-    return code.HUNG_UP if _hung_up else status
+    return ExitCode.HUNG_UP if _hung_up else status
 
 
 def _end(number: int, frame: FrameType | None) -> NoReturn:

@@ -12,8 +12,6 @@ from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.ring_blocks import block_of
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.live import ANY, Live, LiveQueue, Rotation, Save, drop_privileges, interfaces
-from dcpdump.cli import exit as code
-from dcpdump.cli import tls_notes
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import interface_options, jobs_option, key_logs, keylog_option, load_ciphers
@@ -29,9 +27,10 @@ from dcpdump.cli.options import (
 from dcpdump.cli.reading import Blocks, Consumer, Reading
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.summary import balance, balance_line, nothing_found
+from dcpdump.cli.summary import balance, balance_line, nothing_found, tls_lines
 from dcpdump.cli.terminal import note
 from dcpdump.dissect import Dissector
+from dcpdump.errors import ExitCode
 from dcpdump.escape import safe
 from dcpdump.filter.choices import Ranges, parse_ranges
 from dcpdump.record import Json
@@ -114,7 +113,7 @@ class InterfaceSource:
         """Return the exit code: Ctrl-C is the usual end of a capture. Raises LiveError where it could not go on."""
         if self._queue.error is not None:
             raise self._queue.error
-        return self.stop.terminated or code.DONE
+        return self.stop.terminated or ExitCode.DONE
 
 
 def passed_by(
@@ -124,7 +123,7 @@ def passed_by(
     if form == "json":
         note(json.dumps({**balance(dissection, (), consumer.frames), **counts}))
         return
-    for each in (line, *tls_notes.lines(dissection)):
+    for each in (line, *tls_lines(dissection)):
         note(each)
     if dissection.tally.frames:
         note(balance_line(dissection, consumer.frames, consumer.verb))
@@ -258,7 +257,7 @@ def show_interfaces() -> int:
         for each in interfaces():
             words = [each.name, "" if each.up else "(down)", *each.addresses]
             sink.write(safe("  ".join(word for word in words if word)) + "\n")
-    return code.DONE
+    return ExitCode.DONE
 
 
 def give_up_rights(shown: Display, write: str | None = None, *, keys: KeyLogs | None = None) -> str:

@@ -11,14 +11,13 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
-from dcpdump.cli import exit as code
 from dcpdump.cli.export import need_pyarrow
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import Display, display, display_options, selection, window_options
 from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink
-from dcpdump.errors import DcpdumpError
+from dcpdump.errors import DcpdumpError, ExitCode
 
 FORMATS = ("table", "csv", "ndjson")
 #: Of the bytes of --memory, those that reading and writing take; and those without which DuckDB answers little.
@@ -110,4 +109,4 @@ def _answer(
                 else:
                     sink.abandon()
         sink.settle()
-        return reading.conclude(summary) if made.begun else code.DONE
+        return reading.conclude(summary) if made.begun else ExitCode.DONE

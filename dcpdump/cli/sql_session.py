@@ -23,7 +23,6 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, NumberPicker, Picked, Picker
 from dcpdump.batch.part import even_groups, joined
 from dcpdump.capture import Capture
-from dcpdump.cli import exit as code
 from dcpdump.cli.export import cut_notes
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.options import Display, Selection, selection
@@ -33,7 +32,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
 from dcpdump.cli.terminal import complain, end_line, terminal_size
 from dcpdump.dissect import Dissector
-from dcpdump.errors import CaptureError, DcpdumpError
+from dcpdump.errors import CaptureError, DcpdumpError, ExitCode
 from dcpdump.escape import safe_json
 from dcpdump.filter import FrameFilter
 from dcpdump.filter.choices import Wanted, wanted_of
@@ -356,7 +355,7 @@ def prompt(answer: Callable[[str], int]) -> int:
             elif not interruptible.run(partial(_answer, answer, queries.text)):
                 end_line()
                 complain("the query was aborted", ())
-    return code.DONE
+    return ExitCode.DONE
 
 
 def _answer(answer: Callable[[str], int], text: str) -> None:

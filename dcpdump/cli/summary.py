@@ -1,18 +1,27 @@
-"""Write the summary of a run: the balance of bytes, damage, and why nothing was found."""
+"""Write the summary of a run: the balance of bytes, damage, why nothing was found, and why TLS stays closed."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from dcpdump.capture import Capture
-from dcpdump.cli import exit as code
-from dcpdump.cli import tls_notes
 from dcpdump.cli.terminal import note
 from dcpdump.dissect import TLS, Dissector, payload
+from dcpdump.errors import ExitCode
 from dcpdump.escape import safe
 from dcpdump.net.event import SNAPLEN
+from dcpdump.record import Json
+from dcpdump.redact import Redactor
+from dcpdump.spec.field import Holds
 from dcpdump.text import counted
+from dcpdump.tls import report as why
+from dcpdump.tls.report import TlsReport
+
+if TYPE_CHECKING:
+    from dcpdump.tls.report import Failure
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
 SHOWN, READ, COUNTED = "shown", "read", "counted"
@@ -41,7 +50,7 @@ def summarise(
         note(line)
     for line in () if form == "none" else clock_lines(dissector):
         note(line)
-    for line in () if form == "none" else tls_notes.lines(dissector):
+    for line in () if form == "none" else tls_lines(dissector):
         note(line)
     if form == "json":
         note(json.dumps(balance(dissector, captures, shown) | ({"interrupted": True} if interrupted else {})))
@@ -57,10 +66,10 @@ def status_of(dissector: Dissector, captures: Sequence[Capture]) -> int:
     """Return the exit code of a run that read everything it could."""
     tally, net = dissector.tally, dissector.balance
     if tally.frames == 0:
-        return code.UNUSABLE
+        return ExitCode.UNUSABLE
     hurt = any(capture.health.damage_count for capture in captures)
     hurt = hurt or any(each.lost_records for each in dissector.tls_reports.values())
-    return code.DAMAGED if hurt or tally.lost.gaps or tally.skipped_bytes or net.conflicts else code.DONE
+    return ExitCode.DAMAGED if hurt or tally.lost.gaps or tally.skipped_bytes or net.conflicts else ExitCode.DONE
 
 
 def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> dict[str, Any]:
@@ -85,7 +94,7 @@ def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> di
         "other_protocols": [
             {"protocol": name, "port": port, "connections": count} for (name, port), count in tally.foreign.items()
         ],
-        "tls": tls_notes.objects(dissector),
+        "tls": tls_objects(dissector),
         "damage": [str(damage) for capture in captures for damage in capture.damage],
         "dropped_while_capturing": sum(capture.drops for capture in captures),
     }
@@ -192,7 +201,7 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     net, foreign = dissector.balance, dissector.tally.foreign
     if not net.packets:
         return "no packet in the input", "nothing was captured, or all of it is later than --until"
-    failed = tls_notes.failed(dissector)
+    failed = tls_failed(dissector)
     found = [*failed, counted(net.packets, "packet"), counted(net.connections, "TCP connection")]
     names = [
         f"{name} on port {port}" + (f" ({count:,} connections)" if count > 1 else "")
@@ -201,7 +210,7 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
     ]
     if names:
         found.append("there is " + ", ".join(names))
-    sealed = tls_notes.found(dissector)
+    sealed = tls_found(dissector)
     found += sealed
     others = ", ".join(f"{count:,} {reason}" for reason, count in net.not_understood.items())
     if others:
@@ -217,7 +226,7 @@ def nothing_found(dissector: Dissector) -> tuple[str, str]:
         found.append(f"sequence numbers show that {unseen}")
     what = f"no DCP in the input: {'; '.join(found)}"
     if sealed or failed:
-        return what, tls_notes.hint(dissector)
+        return what, tls_hint(dissector)
     if cut or not net.tcp_packets:
         return what, "capture TCP, whole packets: tcpdump -s 0 -w out.pcap port 11210 or port 11209"
     if unseen:
@@ -241,3 +250,198 @@ def _unseen(sent: Counter[tuple[int, bool]]) -> str:
         parts.append(f"{to:,} B to port {port}, {back:,} B from it")
     named = "; ".join(parts) + ("; other ports" if len(sizes) > _PORTS else "")
     return f"at least {sizes.total():,} B were sent, which are not in the capture ({named})" if sizes else ""
+
+
+# -- why TLS connections stay closed, and what to try -------------------------------------------------
+
+#: Connections of which there is a line, an entry of the error, an object.
+_TLS_LINES, _NAMED, _OBJECTS = 8, 4, 64
+_ELSEWHERE = "or capture an unencrypted port: 11210, or 11209 between nodes"
+_HINT = "--keylog FILE with the key log of the client or the server, "
+_OF_THE_SAME = "the key log has to be of the same run of the client or the server as the capture, "
+_VARIABLE = "SSLKEYLOGFILE"
+
+
+def tls_reason(report: TlsReport) -> str:
+    """Say why something of a connection stays closed; empty where nothing does."""
+    logs = f"{counted(report.logs, 'key log')} ({counted(report.secrets, 'connection')})"
+    unknown = report.version == "TLS"
+    return {
+        why.NO_SECRETS: "no secrets were given",
+        why.NO_SECRET: f"no secret of it in {logs}",
+        why.NO_FIT: f"its secrets do not fit ({counted(report.records, 'record')} tried)",
+        why.LATE: (
+            f"joined after its handshake, no secret of TLS 1.3 in {logs}: of TLS 1.2 capture from before it connects"
+            if unknown
+            else "joined after its handshake it cannot be opened: capture from before it connects"
+        ),
+        why.NOT_FOUND: (
+            f"joined after its handshake: none of the secrets of {counted(report.secrets, 'connection')} "
+            f"opens it up to record {report.reach:,}" + (", and of TLS 1.2 none can" if unknown else "")
+        ),
+        why.SUITE: f"{report.suite} is not opened",
+        why.VERSION: f"{report.version} is not opened",
+        why.NO_SERVER_HELLO: "the server's hello was not captured, without which TLS 1.2 cannot be opened",
+        why.TOO_LATE: f"{_size(report.passed)} passed before its secrets came",
+        why.HANDSHAKE: "its secrets are of the handshake only",
+        why.ONE_DIRECTION: f"no secret of the {'server' if report.server else 'client'}'s direction",
+    }.get(report.cause, "")
+
+
+def tls_state(report: TlsReport) -> str:
+    """Say in a few words what a connection is, and what became of it."""
+    words = [report.short or report.version]
+    if report.joined_at is not None:
+        words.append(f"joined at record {report.joined_at:,}")
+    if report.lost_records:
+        words.append(f"{counted(report.lost_records, 'record')} lost")
+    if report.cause:
+        words.append(tls_reason(report))
+    if report.failure is not None:
+        words.append(_failed(report.failure))
+    return ", ".join(words)
+
+
+def tls_closed(report: TlsReport) -> str:
+    """Say of a connection of which nothing was opened what it is, and why it stays closed."""
+    name = f" to {report.server_name}" if report.server_name else ""
+    if report.failure is not None:
+        return f"{report.short or report.version}{name}, {_failed(report.failure)}"
+    return f"{report.short or report.version}{name}, {report.encrypted_bytes:,} B stay encrypted: {tls_reason(report)}"
+
+
+def hide_tls(dissector: Dissector, redactor: Redactor) -> None:
+    """Hash names and addresses of connections, where those are to be hidden."""
+    for number, each in dissector.tls_reports.items():
+        if not each.hidden:
+            src, dst = redactor.endpoint(each.src), redactor.endpoint(each.dst)
+            name = redactor.text(each.server_name, Holds.SYSTEM)
+            dissector.tls_reports[number] = replace(each, src=src, dst=dst, server_name=name, hidden=True)
+
+
+def tls_lines(dissector: Dissector) -> Iterator[str]:
+    """Yield a line for each connection of which something stays closed or that was joined late, and a count."""
+    events = silent = 0
+    none = [each for each in dissector.tls_reports.values() if _lacks_secrets(each)]
+    for number, each in sorted(dissector.tls_reports.items()):
+        text = _tls_line(each)
+        if not text or _lacks_secrets(each) or (each.failure is not None and not dissector.tally.frames):
+            continue
+        if events < _TLS_LINES:
+            yield f"dcpdump: note: connection {number} ({each.src} → {each.dst}): {text}"
+        events, silent = events + 1, silent + (events >= _TLS_LINES)
+    if silent:
+        yield f"dcpdump: note: and {counted(silent, 'connection')} like these"
+    if none and dissector.tally.frames:
+        size = sum(each.encrypted_bytes for each in none)
+        which = f"{counted(len(none), 'connection')} of TLS, {size:,} B"
+        yield f"dcpdump: note: {which} stay encrypted: {tls_hint(dissector)}"
+
+
+def tls_objects(dissector: Dissector) -> list[Json]:
+    """Return the connections as objects of the summary."""
+    return [
+        {"connection": number, **tls_object(each)} for number, each in sorted(dissector.tls_reports.items())[:_OBJECTS]
+    ]
+
+
+def tls_object(report: TlsReport) -> Json:
+    """Return one connection as an object."""
+    return {
+        "version": report.version,
+        "suite": report.suite,
+        "server_name": report.server_name,
+        "opened_bytes": report.opened_bytes,
+        "encrypted_bytes": report.encrypted_bytes,
+        "lost_records": report.lost_records,
+        "why": report.cause,
+        "failure": None if report.failure is None else _failure_object(report.failure),
+    }
+
+
+def _failure_object(failure: "Failure") -> Json:
+    """Return how a connection failed as an object."""
+    alert = failure.alert
+    return {
+        "text": failure.text,
+        "established": failure.established,
+        "alert": None if alert is None else {"number": alert.number, "name": alert.name, "level": alert.level_name},
+        "sent_by": failure.sender,
+        "after": failure.step,
+        "close": failure.close,
+        "closed_by": failure.closer,
+    }
+
+
+def tls_failed(dissector: Dissector) -> list[str]:
+    """Say of the TLS connections that failed how they did."""
+    counts: Counter[str] = Counter()
+    for each in dissector.tls_reports.values():
+        if each.failure is not None:
+            counts[f"{each.version} on port {each.port}{_server_name(each)}: {_failed(each.failure)}"] += 1
+    return [
+        text + (f" ({counted(count, 'connection')})" if count > 1 else "") for text, count in counts.most_common(_NAMED)
+    ]
+
+
+def tls_found(dissector: Dissector) -> list[str]:
+    """Name the TLS connections of an input in which no DCP was found."""
+    sizes: dict[tuple[str, str], int] = {}
+    for each in dissector.tls_reports.values():
+        if each.inside:
+            sizes.setdefault((f"{each.inside} inside TLS on port {each.port}", ""), 0)
+            continue
+        if each.failure is not None:
+            continue
+        key = (
+            f"{each.version} on port {each.port}{_server_name(each)}",
+            "" if each.cause == why.NO_SECRETS else tls_reason(each),
+        )
+        sizes[key] = sizes.get(key, 0) + each.encrypted_bytes
+    return [
+        what + (f", {size:,} B encrypted" if size else "") + (f": {text}" if text else "")
+        for (what, text), size in list(sizes.items())[:_NAMED]
+    ]
+
+
+def tls_hint(dissector: Dissector) -> str:
+    """Say what to try where TLS failed, or to have it opened."""
+    found = dissector.tls_reports.values()
+    advice = Counter(each.failure.advice for each in found if each.failure is not None)
+    if advice:
+        return advice.most_common(1)[0][0]
+    reasons = {each.cause for each in found}
+    if reasons == {why.LATE}:
+        return "capture from before the connection opens, " + _ELSEWHERE
+    if why.NO_SECRETS in reasons and os.environ.get(_VARIABLE):
+        return f'--keylog "${_VARIABLE}", ' + _ELSEWHERE
+    given = any(each.logs for each in found)
+    return (_OF_THE_SAME if given else _HINT) + _ELSEWHERE
+
+
+def _lacks_secrets(report: TlsReport) -> bool:
+    """Return whether secrets may open a connection, and none were given."""
+    return report.cause == why.NO_SECRETS and report.failure is None
+
+
+def _server_name(report: TlsReport) -> str:
+    return f" (server name {report.server_name})" if report.server_name else ""
+
+
+def _failed(failure: "Failure") -> str:
+    return f"{'ended by an alert' if failure.established else 'handshake failed'}: {failure.text}"
+
+
+def _tls_line(report: TlsReport) -> str:
+    if report.failure is not None:
+        return f"{report.version} {_failed(report.failure)}"
+    text = tls_reason(report)
+    if text:
+        return f"{report.version}, {report.encrypted_bytes:,} B stay encrypted: {text}"
+    if report.joined_at is not None:
+        return f"{report.version} joined after its handshake: recognised at record {report.joined_at:,}"
+    return ""
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count:,} B"

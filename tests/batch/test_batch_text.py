@@ -6,7 +6,7 @@ import pytest
 
 from dcpdump.capture import open_capture
 from dcpdump.cli import frame_output as frames
-from dcpdump.cli import workers
+from dcpdump.cli import reading
 from tests.bench.captures import capture as made
 from tests.support.captures import Pcapng
 from tests.support.console import Printed, run
@@ -63,7 +63,7 @@ def test_a_count_stops_after_so_many_frames() -> None:
 
 def test_other_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = run("dcpdump read samples -f ndjson")
-    monkeypatch.setattr(workers, "LEAST_BYTES", 0)
+    monkeypatch.setattr(reading, "LEAST_BYTES", 0)
     monkeypatch.setattr(frames, "FORK_ROWS", 1)
     assert run("dcpdump read samples -f ndjson -j 3") == alone
     assert run("dcpdump read samples -f ndjson -j 1") == alone

@@ -230,7 +230,7 @@ def test_csv_has_a_column_for_each_and_lists_as_json(tmp_path: Path) -> None:
 def test_more_processes_write_the_same_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, options: str
 ) -> None:
-    monkeypatch.setattr("dcpdump.cli.workers.LEAST_BYTES", 0)
+    monkeypatch.setattr("dcpdump.cli.reading.LEAST_BYTES", 0)
     salt = tmp_path / "salt"
     salt.write_text("pepper")
     for jobs in (1, 3):
@@ -243,7 +243,7 @@ def test_an_error_in_a_thread_leaves_nothing(tmp_path: Path, monkeypatch: pytest
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("dcpdump.cli.workers.LEAST_BYTES", 0)
+    monkeypatch.setattr("dcpdump.cli.reading.LEAST_BYTES", 0)
     monkeypatch.setattr("dcpdump.arrow.folder.ParquetFile.feed", full)
     printed = run(f"dcpdump export {REPLICA} -o {tmp_path}/out -j 2")
     assert printed == refusal(5, f"cannot write: no space left on device ({tmp_path}/out)")

@@ -15,7 +15,7 @@ from dcpdump.batch.dissector import Dissection
 from dcpdump.capture import open_capture
 from dcpdump.capture import stream_queue as inflow
 from dcpdump.cli import frame_output as frames
-from dcpdump.cli import workers
+from dcpdump.cli import reading
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
@@ -109,7 +109,7 @@ def test_files_and_pipes_read_as_frame_by_frame(
 def test_other_processes_write_what_is_not_in_columns_alike(
     captures: dict[str, Path], options: str, salt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "LEAST_BYTES", 0)
+    monkeypatch.setattr(reading, "LEAST_BYTES", 0)
     monkeypatch.setattr(frames, "FORK_ROWS", 1)
     command = f"dcpdump read {captures['lossy']} {options} -j 2" + f" --salt-file {salt}" * ("--redact" in options)
     assert run(command) == frame_by_frame(command)

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from dcpdump import processes
 from dcpdump.capture import source
 from dcpdump.capture.source import ReopenedFile
-from dcpdump.cli import workers
-from dcpdump.cli.workers import Workers
-from dcpdump.processes import LEAST_BYTES, ForkedWorker, kill_workers
+from dcpdump.processes import LEAST_BYTES, ForkedWorker, Workers, kill_workers
 from dcpdump.wire.encode import encode
 from tests.support.console import Printed, contents, refusal, run
 from tests.support.live import PATIENCE, ROOT, children_of, needs, wait_for
@@ -48,7 +47,7 @@ def long(number: int) -> bytes:
 def test_results_come_in_the_order_of_the_things_also_where_they_are_too_large_to_share(
     jobs: int, shared: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "_SHARED_BYTES", shared)
+    monkeypatch.setattr(processes, "_SHARED_BYTES", shared)
     numbers = [*range(20), 12345, 6, 99999, 7]
     assert made(numbers, long, jobs) == [long(number) for number in numbers]
 
