@@ -25,12 +25,19 @@ class _Shown(dict[int, int | str]):
 
 _SHOWN = _Shown()
 _REMEMBERED = 4096
+#: Bytes of a name, a key or a value that are kept.
+LONGEST = 1024
 
 
 def safe(wire: bytes | str) -> str:
     r"""Return text that shows as itself: UTF-8 decoded, everything unprintable as ``\xNN`` of its bytes."""
     text = wire if isinstance(wire, str) else wire.decode("utf-8", "surrogateescape")
     return text if text.isprintable() else text.translate(_SHOWN)
+
+
+def safe_text(data: bytes) -> str:
+    """Return bytes as text, cut where they are more than any name or value that a server takes."""
+    return safe(data[:LONGEST]) + "…" * (len(data) > LONGEST)
 
 
 def bytes_of(argument: str) -> bytes:

@@ -13,9 +13,13 @@ import numpy as np
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
+from dcpdump.escape import safe_text
 from dcpdump.net.limits import DEFAULT, LEAST
 from dcpdump.net.packet import NO_TIME
-from dcpdump.spec import find
+from dcpdump.record import Record
+from dcpdump.redact import Redactor
+from dcpdump.spec import MESSAGES, find
+from dcpdump.spec.opcodes import DCP_OPEN, HELLO, SELECT_BUCKET
 from dcpdump.startup import dataclass, field
 from dcpdump.wire.frame import magic_of
 
@@ -27,6 +31,7 @@ VBUCKETS = 1 << 16
 _STEPS = 4096  #: of time, at most
 _EXACT = 1000  #: values up to here are kept as they are
 _ENDS = 4096  #: bytes of memory for each direction that has a row: a fourth of them it may take itself
+_TEXTS = 16  #: the names of clients may take one in so many bytes of memory
 _SECOND = 1_000_000_000
 
 #: (server opcode, opcode, response)
@@ -44,6 +49,56 @@ class Amount:
         """Add to both."""
         self.frames += frames
         self.bytes += size
+
+
+@dataclass(slots=True)
+class Traffic(Amount):
+    """What was counted of a direction, and when the first and the last of it came; None: it is not known."""
+
+    first_ns: int | None = None
+    last_ns: int | None = None
+
+    def at(self, first_ns: int, last_ns: int) -> None:
+        """Take times at which frames came."""
+        self.first_ns = first_ns if self.first_ns is None else min(self.first_ns, first_ns)
+        self.last_ns = last_ns if self.last_ns is None else max(self.last_ns, last_ns)
+
+
+@dataclass(slots=True)
+class Client:
+    """Who the client of a connection is, as far as its set-up was captured."""
+
+    name: str | None = None  #: of DCP_OPEN
+    agent: str | None = None  #: of HELLO
+    bucket: str | None = None  #: that was selected
+    asked: tuple[int, str | None] = 0, None  #: the frame that asked for a bucket last, and for which
+
+    def learn(self, record: Record) -> int:
+        """Learn from a frame of the set-up, and return how many letters there are to remember."""
+        frame, opcode = record.frame, record.frame.header.opcode
+        if frame.magic.server:
+            return 0
+        if frame.magic.response:
+            answers = opcode == SELECT_BUCKET and not frame.header.word and record.request is not None
+            if answers and record.request is not None and record.request.frame == self.asked[0]:
+                self.bucket = self.asked[1] or None
+            return 0
+        text = None if frame.raw.lost(0, frame.raw.length) else safe_text(frame.key or b"")
+        if opcode == DCP_OPEN:
+            self.name = text
+        elif opcode == HELLO:
+            self.agent = text or None
+        else:
+            self.asked = record.number, text
+        return len(text or "")
+
+    def redacted(self, redactor: Redactor | None) -> "Client":
+        """Return it as it may be shown."""
+
+        def shown(opcode: int, text: str | None) -> str | None:
+            return text if redactor is None or text is None else redactor.key(MESSAGES[opcode], text)
+
+        return Client(shown(DCP_OPEN, self.name), shown(HELLO, self.agent), shown(SELECT_BUCKET, self.bucket))
 
 
 class Distribution:
@@ -116,8 +171,9 @@ class Statistics:
     memory: int = DEFAULT.memory
     total: Amount = field(default_factory=Amount)
     kinds: dict[Kind, Amount] = field(default_factory=dict)
-    ends: dict[Ends, Amount] = field(default_factory=dict)
-    unlisted: Amount = field(default_factory=Amount)  #: of the directions that have no row
+    ends: dict[Ends, Traffic] = field(default_factory=dict)
+    clients: dict[int, Client] = field(default_factory=dict)  #: by connection
+    unlisted: Traffic = field(default_factory=Traffic)  #: of the directions that have no row
     vbuckets: Array = field(default_factory=lambda: np.zeros(VBUCKETS, np.int64))
     vbucket_bytes: Array = field(default_factory=lambda: np.zeros(VBUCKETS, np.int64))
     sizes: Distribution = field(default_factory=Distribution)
@@ -128,6 +184,21 @@ class Statistics:
     gaps: int = 0  #: frames that came right after lost or skipped bytes
     keys: "HotKeys | None" = None  #: where they are asked for,
     documents: "Sequence[HotKey]" = ()  #: and those of them that are to be shown
+    _letters: int = 0  #: of names of clients
+
+    def meet(self, part: Part) -> None:
+        """Learn from the frames of a part, counted or not, who the clients of connections are."""
+        for row in np.flatnonzero(_SETUP[part.header.opcode]).tolist():
+            record = part.record(row)
+            client = self.clients.get(record.connection or 0)
+            if client is None and len(self.clients) < self._most_ends:
+                client = self.clients[record.connection or 0] = Client()
+            if client is not None and self._letters < self.memory // _TEXTS:
+                self._letters += client.learn(record)
+
+    @property
+    def _most_ends(self) -> int:
+        return max(2 * LEAST, self.memory // _ENDS)
 
     def feed(self, part: Part, rows: Sequence[int]) -> None:
         """Count those rows of a part."""
@@ -139,12 +210,12 @@ class Statistics:
         self.gaps += int((part.gap_before[chosen] > 0).sum())
         self.sizes.add(length)
         self._count_kinds(header.magic[chosen], header.opcode[chosen], length)
-        self._count_ends(part, chosen, length)
+        times = part.ts_ns[chosen]
+        self._count_ends(part, part.place[chosen], length, times)
         self._count_vbuckets(header.magic[chosen], header.opcode[chosen], header.word[chosen], length)
         self._count_latencies(part, rows)
         if self.keys is not None:
             self.keys.feed(part, rows)
-        times = part.ts_ns[chosen]
         known = times != NO_TIME
         if known.any():
             times = times[known]
@@ -161,15 +232,21 @@ class Statistics:
             kind = (meaning.server, code & 0xFF, meaning.response)
             self.kinds.setdefault(kind, Amount()).add(int(mine.sum()), int(length[mine].sum()))
 
-    def _count_ends(self, part: Part, chosen: Array, length: Array) -> None:
-        place = part.place[chosen]
+    def _count_ends(self, part: Part, place: Array, length: Array, times: Array) -> None:
         frames, sizes = np.bincount(place, minlength=1), np.bincount(place, length)
+        last = np.full(len(frames), NO_TIME)
+        np.maximum.at(last, place, times)
+        first = last.copy()
+        known = times != NO_TIME
+        np.minimum.at(first, place[known], times[known])
         for number in np.flatnonzero(frames).tolist():
-            amount = self.ends.get(part.places[number])
-            if amount is None:
-                full = len(self.ends) >= max(2 * LEAST, self.memory // _ENDS)
-                amount = self.unlisted if full else self.ends.setdefault(part.places[number], Amount())
-            amount.add(int(frames[number]), int(sizes[number]))
+            traffic = self.ends.get(part.places[number])
+            if traffic is None:
+                full = len(self.ends) >= self._most_ends
+                traffic = self.unlisted if full else self.ends.setdefault(part.places[number], Traffic())
+            traffic.add(int(frames[number]), int(sizes[number]))
+            if last[number] != NO_TIME:
+                traffic.at(int(first[number]), int(last[number]))
 
     def _count_vbuckets(self, magic: Array, opcode: Array, word: Array, length: Array) -> None:
         mine = STREAMED[opcode] & REQUEST[magic]
@@ -191,6 +268,8 @@ class Statistics:
 #: By opcode: whether it is a message of a stream. By magic: whether it is a request.
 STREAMED = np.array([find(opcode).streamed for opcode in range(256)])
 REQUEST = np.array([not magic_of(value).response and not magic_of(value).server for value in range(256)])
+#: By opcode: whether it may say who the client is.
+_SETUP = np.isin(np.arange(256), (HELLO, SELECT_BUCKET, DCP_OPEN))
 
 
 def _rounded(values: Array) -> Array:

@@ -7,13 +7,14 @@ import click
 
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.hot_keys import HotKeys
+from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import Statistics
 from dcpdump.capture import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import input_of, input_options, interface_options, interface_source, is_live
 from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
-from dcpdump.cli.options import display, display_options, selection, selection_options, time_option
+from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options, time_option
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import COUNTED
@@ -21,6 +22,20 @@ from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
 from dcpdump.render import statistics
 from dcpdump.text import counted
+
+
+class _Counting(Selected):
+    """A consumer that counts chosen frames; who the clients are, the others say too."""
+
+    def __init__(self, chosen: Selection, found: Statistics, shown: Display) -> None:
+        super().__init__(chosen, found.feed, COUNTED, shown)
+        self._found = found
+
+    def take(self, parts: list[Part]) -> bool:
+        """Count frames; return whether there are enough."""
+        for part in parts:
+            self._found.meet(part)
+        return super().take(parts)
 
 
 @click.command(
@@ -57,13 +72,14 @@ def stats(captures: tuple[str, ...], keys: int | None, quiet: bool, **options: A
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         hot = None if keys is None else HotKeys(given.memory)
         found = Statistics(given.memory, keys=hot)
-        counting = Selected(chosen, found.feed, COUNTED, shown)
+        counting = _Counting(chosen, found, shown)
         dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         reading = Reading(interface or CaptureSource(inputs), dissection, counting, sink)
         with nullcontext() if interface is None else interface.capturing(dissection, quiet=quiet):
             reading.analyse()
         if hot is not None and keys is not None:
             found.documents = [each.redacted(shown.redactor) for each in hot.top(keys)]
+        found.clients = {number: each.redacted(shown.redactor) for number, each in found.clients.items()}
         found.ends = {ends.redacted(shown.redactor): amount for ends, amount in found.ends.items()}
         if dissection.tally.frames:
             with writing_times(shown.times, found.first_ns, found.last_ns):

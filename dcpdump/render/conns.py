@@ -15,9 +15,8 @@ from dcpdump.startup import dataclass
 from dcpdump.streams.facts import Control
 from dcpdump.streams.opcode_kinds import NOOP, SELECT_BUCKET
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import client, clock, printable, span, status
+from dcpdump.streams.wording import agent_name, client, clock, span, status
 from dcpdump.wire.collection_names import Names
-from dcpdump.wire.json_text import parse_json
 
 _NOTHING: Mapping[int, tuple[str, Json]] = MappingProxyType({})
 _ON = {"true": "on", "false": "off"}
@@ -87,16 +86,6 @@ def _collections(names: Names | None) -> Json | None:
     """Return the names of collections by id."""
     known = names.known() if names is not None else []
     return {f"{number:x}": path for number, path in known} or None
-
-
-def agent(text: str | None) -> str:
-    """Return the agent of a HELLO's key, which is text, or JSON with the agent in it."""
-    try:
-        parsed = parse_json((text or "").encode("utf-8", "surrogatepass"))
-    except ValueError:
-        return text or ""
-    name = parsed.get("a") if isinstance(parsed, dict) else None
-    return printable(name) if isinstance(name, str) else text or ""
 
 
 def ends(each: ConnectionState) -> str:
@@ -219,7 +208,7 @@ CONNECTIONS = ColumnSet[ConnectionRow](
     C(head="server is", text=lambda each: each.role or "?"),
     C("name?", lambda each: each.setup.name, "name", lambda each: each.setup.name or "?"),
     C("agent?", lambda each: each.setup.agent),
-    C(head="agent", text=lambda each: agent(each.setup.agent) or "?", drop_rank=1),
+    C(head="agent", text=lambda each: agent_name(each.setup.agent) or "?", drop_rank=1),
     C("bucket?", lambda each: each.setup.bucket, "bucket", _bucket, drop_rank=2),
     C("bucket_refused?", _of_refused_bucket("asked")),
     C("bucket_status?", _of_refused_bucket("status")),

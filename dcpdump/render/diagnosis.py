@@ -10,14 +10,14 @@ from dcpdump.diagnosis.diagnosis import COMMAND, Diagnosis, DiagnosisOutcome, be
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, speaks_dcp
 from dcpdump.record import Json
 from dcpdump.render.column import Column, ColumnSet
-from dcpdump.render.conns import agent, ends
+from dcpdump.render.conns import ends
 from dcpdump.render.streams import lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import folded
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import short_name, span
+from dcpdump.streams.wording import agent_name, short_name, span
 from dcpdump.text import counted, iso_time, measured
 
 #: Makes a command line of a command.
@@ -109,7 +109,7 @@ def _identity(evidence: Evidence, each: ConnectionState) -> str:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in evidence.kinds(each.number).most_common())
     words = [
         short_name(each.setup.name),
-        agent(each.setup.agent),
+        agent_name(each.setup.agent),
         f"bucket {each.setup.bucket}" if each.setup.bucket else "",
         ends(each),
     ]

@@ -1,24 +1,27 @@
 """Write statistics as text for people (tables, a heat map of the vbuckets, a line of throughput), and as objects."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dcpdump.batch.hot_keys import HotKey
-from dcpdump.batch.statistics import Amount, Distribution, Kind, Statistics
+from dcpdump.batch.statistics import Amount, Client, Distribution, Kind, Statistics, Traffic
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json
 from dcpdump.render.column import INT, Column, ColumnSet
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import bytes_text, spark
+from dcpdump.render.text_columns import Fitting, Table, bytes_text, rate_text, spark
 from dcpdump.spec import UNKNOWN_NAME, find
+from dcpdump.streams.wording import agent_name, short_name
 from dcpdump.text import counted
 
 _COLUMNS = 64  #: vbuckets in a row of the map
 _HEAT = " ░▒▓█"
 _PERCENTILES = (50, 90, 99)
 _NS = 1_000_000_000
-_SHORTEST = 0.001  #: seconds: a shorter capture has no meaningful rate
+_SHORTEST = 0.001  #: seconds: what is shorter has no meaningful rate
+_NOBODY = Client()
+_INDENT = "  "
 
 
 class CountedRow(NamedTuple):
@@ -27,6 +30,12 @@ class CountedRow(NamedTuple):
     key: Any
     name: Any  #: what rows can be sorted by
     amount: Amount
+    client: Client = _NOBODY
+    seconds: float | None = None  #: from the first to the last frame of its connection; None: too short, or not known
+
+    def rate(self, count: int, digits: int | None = None) -> float | None:
+        """Return how many a second that is."""
+        return None if self.seconds is None else round(count / self.seconds, digits)
 
 
 Order = Callable[[Iterable[CountedRow]], list[CountedRow]]
@@ -36,8 +45,29 @@ _AMOUNT = (
     C("frames", lambda row: row.amount.frames, "frames"),
     C("bytes", lambda row: row.amount.bytes, "bytes"),
 )
+_OWN_TIME = "from the first to the last frame of its connection that is counted"
+#: What connections have beside that.
+_OF_CONNECTIONS = (
+    C("seconds?", lambda row: row.seconds, meaning=_OWN_TIME),
+    C(
+        "frames_per_second?",
+        lambda row: row.rate(row.amount.frames, 1),
+        "frames/s",
+        lambda row: _rate(row.rate(row.amount.frames, 3)),
+        meaning=f"frames a second, {_OWN_TIME}",
+    ),
+    C(
+        "bytes_per_second?",
+        lambda row: row.rate(row.amount.bytes),
+        "bytes/s",
+        lambda row: _rate(row.rate(row.amount.bytes, 3)),
+        meaning=f"bytes a second, {_OWN_TIME}",
+    ),
+    C("bucket?", lambda row: row.client.bucket, "bucket", lambda row: row.client.bucket or "?", drop_rank=1),
+    C(head="client", text=lambda row: _client(row) or "?", sort=lambda row: _client(row)),
+)
 #: What the rows of each table can be sorted by.
-COUNTED = ColumnSet[CountedRow](C(get=lambda row: row.name, head="name"), *_AMOUNT)
+COUNTED = ColumnSet[CountedRow](C(get=lambda row: row.name, head="name"), *_AMOUNT, *_OF_CONNECTIONS)
 
 TOTAL = ColumnSet[Statistics](
     Column("frames", lambda found: found.total.frames),
@@ -57,10 +87,14 @@ MESSAGES = ColumnSet[CountedRow](
     type="message",
 )
 CONNECTIONS = ColumnSet[CountedRow](
-    C("connection", lambda row: row.key.connection),
+    C("connection", lambda row: row.key.connection, "conn"),
     C("src", lambda row: row.key.src),
     C("dst", lambda row: row.key.dst),
+    C(head="src → dst", text=lambda row: f"{row.key.src} → {row.key.dst}"),
+    C("name?", lambda row: row.client.name),
+    C("agent?", lambda row: row.client.agent),
     *_AMOUNT,
+    *_OF_CONNECTIONS,
     type="connection",
 )
 VBUCKETS = ColumnSet[CountedRow](C("vbucket", lambda row: row.key), *_AMOUNT, type="vbucket")
@@ -104,13 +138,13 @@ STATISTICS: tuple[ColumnSet[Any], ...] = (
 )
 
 
-def lines(found: Statistics, order: Order = list) -> list[Line]:
+def lines(found: Statistics, order: Order = list) -> list[Line | Fitting]:
     """Return everything that was counted. ``order`` arranges the rows of a table."""
     if not found.total.frames:
         return [Line(LineKind.PLAIN, "no frame matches")]
-    out = [Line(LineKind.TITLE, _total(found))]
+    out: list[Line | Fitting] = [Line(LineKind.TITLE, _total(found))]
     out += _section("messages", _messages(found, order))
-    out += _section("connections", _connections(found, order))
+    out += [*_head("connections"), _Indented(CONNECTIONS.table(order(_ends(found))))]
     out += _section(_vbuckets_title(found), _heat_map(found))
     out += _section("sizes in bytes", [_distribution("all frames", found.sizes)])
     latencies = [_distribution(opcode_name(opcode), each) for opcode, each in sorted(found.latencies.items())]
@@ -154,8 +188,21 @@ def opcode_name(opcode: int, *, server: bool = False) -> str:
 
 
 def _ends(found: Statistics) -> list[CountedRow]:
-    rows = [CountedRow(ends, (ends.connection, ends.direction), amount) for ends, amount in found.ends.items()]
+    times: dict[int, Traffic] = {}  # of both directions
+    for ends, traffic in found.ends.items():
+        if traffic.first_ns is not None and traffic.last_ns is not None:
+            times.setdefault(ends.connection, Traffic()).at(traffic.first_ns, traffic.last_ns)
+    rows = [
+        CountedRow(ends, (ends.connection, ends.direction), traffic, *_about(found, times, ends.connection))
+        for ends, traffic in found.ends.items()
+    ]
     return sorted(rows, key=lambda row: row.name)
+
+
+def _about(found: Statistics, times: Mapping[int, Traffic], connection: int) -> tuple[Client, float | None]:
+    """Return who the client of a connection is, and how many seconds are between its first and its last frame."""
+    client, seconds = found.clients.get(connection, _NOBODY), _seconds(times.get(connection, Traffic()))
+    return client, seconds if seconds >= _SHORTEST else None
 
 
 def _vbuckets(found: Statistics) -> list[CountedRow]:
@@ -165,12 +212,25 @@ def _vbuckets(found: Statistics) -> list[CountedRow]:
 
 
 def _section(title: str, rows: list[str]) -> list[Line]:
-    if not rows:
-        return []
-    return [Line(LineKind.PLAIN, ""), Line(LineKind.COLUMNS, title), *(Line(LineKind.PLAIN, row) for row in rows)]
+    return [*_head(title), *(Line(LineKind.PLAIN, row) for row in rows)] if rows else []
 
 
-def _seconds(found: Statistics) -> float:
+def _head(title: str) -> list[Line]:
+    return [Line(LineKind.PLAIN, ""), Line(LineKind.COLUMNS, title)]
+
+
+class _Indented(NamedTuple):
+    """A table below its title, as the rows of the other sections are."""
+
+    table: Table
+
+    def lines(self, width: int | None = None) -> Iterator[Line]:
+        """Yield it as lines."""
+        for kind, text in self.table.lines(None if width is None else width - len(_INDENT)):
+            yield Line(kind, _INDENT + text)
+
+
+def _seconds(found: Statistics | Traffic) -> float:
     return 0.0 if found.first_ns is None or found.last_ns is None else (found.last_ns - found.first_ns) / _NS
 
 
@@ -192,9 +252,12 @@ def _messages(found: Statistics, order: Order) -> list[str]:
     return [f"{text} {share:>5.1f} %" for text, share in zip(lines, shares, strict=True)]
 
 
-def _connections(found: Statistics, order: Order) -> list[str]:
-    rows = order(_ends(found))
-    return _aligned([(f"{ends.connection}  {ends.src} → {ends.dst}", amount) for ends, _, amount in rows])
+def _client(row: CountedRow) -> str:
+    return short_name(row.client.name) or agent_name(row.client.agent)
+
+
+def _rate(value: float | None) -> str:
+    return "?" if value is None else rate_text(value)
 
 
 def _aligned(rows: Sequence[tuple[str, Amount]]) -> list[str]:

@@ -202,6 +202,11 @@ def number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
+def rate_text(value: float) -> str:
+    """Return how many there were a second, as a cell."""
+    return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"
+
+
 def bytes_text(count: float) -> str:
     """Return a number of bytes as people read it: 141 MB."""
     for unit in _UNITS:

@@ -10,7 +10,7 @@ from dcpdump.record import Json
 from dcpdump.render.column import BOOL, Column, ColumnSet
 from dcpdump.render.streams import KINDS, STREAMS, StreamRow, lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Fitting, number
+from dcpdump.render.text_columns import Fitting, number, rate_text
 from dcpdump.streams.rates import Rate
 from dcpdump.streams.silence import held_up
 from dcpdump.streams.state import ConnectionState
@@ -99,10 +99,6 @@ def _mark(each: ConnectionState, now_ns: int | None) -> str:
     return "EXCEEDED" if window.is_exceeded else "BLOCKED" if window.is_blocked else ""
 
 
-def _rate(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 or not value else f"{value:.1f}"
-
-
 def _known(peer: Peer) -> bool:
     """Return whether it is known how many bytes are not acknowledged."""
     return peer.connection.window.complete and peer.connection.window.size is not None
@@ -130,13 +126,13 @@ def _rates(rate_of: Callable[[Any], Rate]) -> tuple[Column[Any], ...]:
             "frames_per_second",
             lambda row: round(rate_of(row).frames, 1),
             "frames/s",
-            lambda row: _rate(rate_of(row).frames),
+            lambda row: rate_text(rate_of(row).frames),
         ),
         Column(
             "bytes_per_second",
             lambda row: round(rate_of(row).bytes),
             "kB/s",
-            lambda row: _rate(rate_of(row).bytes / 1000),
+            lambda row: rate_text(rate_of(row).bytes / 1000),
             drop_rank=1,
         ),
     )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from dcpdump.batch.document_runs import Inspected
+from dcpdump.escape import LONGEST
 from dcpdump.spec.document import BEGIN, END, MODIFY
 from dcpdump.spec.header import MOST_STREAM_ID
 from dcpdump.spec.names import ACTIVE, CACHE_TRANSFER, DISK, OSO_START
@@ -38,7 +39,7 @@ from dcpdump.streams.stream import (
     Stream,
     StreamEnd,
 )
-from dcpdump.streams.wording import LONGEST, error_text, printable, whole_number
+from dcpdump.streams.wording import error_text, printable, whole_number
 
 # -- messages -----------------------------------------------------------------------------------------
 

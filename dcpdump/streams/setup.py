@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dcpdump.escape import safe_text
 from dcpdump.spec.names import COLLECTIONS, DELETE_TIMES, NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
 from dcpdump.spec.statuses import AUTH_CONTINUE, KEY_EEXISTS, SUCCESS
 from dcpdump.startup import dataclass, field
@@ -21,7 +22,7 @@ from dcpdump.streams.opcode_kinds import (
     SELECT_BUCKET,
 )
 from dcpdump.streams.phases import SetupPhase
-from dcpdump.streams.wording import error_text, safe_text, whole_number
+from dcpdump.streams.wording import error_text, whole_number
 
 if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState

@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING, Any
 
 from dcpdump.clock import clock_in_use
-from dcpdump.escape import safe
+from dcpdump.escape import LONGEST, safe_text
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.spec.statuses import STATUS
 from dcpdump.startup import lazy_pattern
 from dcpdump.streams.facts import NEVER, between
+from dcpdump.wire.json_text import parse_json
 
 if TYPE_CHECKING:
     from dcpdump.streams.failover_logs import Lag
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 _MS, _SECOND = 1_000_000, 1_000_000_000
 #: A high seqno that was said so long ago may be too low by now.
 _OLD_NS = 10 * _SECOND
-#: Bytes of a name, a key or a value that are kept.
-LONGEST = 1024
 _MOST_SAID = 400  #: signs of what a server says of an error
 
 #: The ids of a client and of its connection, and the agent, of which the product is first. It may be cut short.
@@ -83,11 +82,6 @@ def printable(text: str) -> str:
     return safe_text(text[: LONGEST + 1].encode("utf-8", "backslashreplace"))
 
 
-def safe_text(data: bytes) -> str:
-    """Return bytes as text, cut where they are more than any name or value that a server takes."""
-    return safe(data[:LONGEST]) + "…" * (len(data) > LONGEST)
-
-
 def shortened(text: str, most: int = 40) -> str:
     """Return the beginning of a text that is longer than ``most`` signs, which an ellipsis ends."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
@@ -127,3 +121,13 @@ def short_name(name: str | None) -> str:
     """Return a name as people read it: of JSON, as Java clients have it, the product and the ids; empty for None."""
     found = _JSON_NAME.match(name or "")
     return f"{found[3]} {found[1]}/{found[2]}" if found else name or ""
+
+
+def agent_name(text: str | None) -> str:
+    """Return the agent of a HELLO's key, which is text, or JSON with the agent in it; empty for None."""
+    try:
+        parsed = parse_json((text or "").encode("utf-8", "surrogatepass"))
+    except ValueError:
+        return text or ""
+    name = parsed.get("a") if isinstance(parsed, dict) else None
+    return printable(name) if isinstance(name, str) else text or ""

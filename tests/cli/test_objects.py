@@ -108,8 +108,12 @@ $ stats samples/takeover.pcap --opcode set_vbucket_state
   "first": "2025-11-20T12:04:11.005250Z", "last": "2025-11-20T12:04:11.006750Z"}
 {"type": "message", "name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "kind": "request", "frames": 2, "bytes": 50}
 {"type": "message", "name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "kind": "response", "frames": 2, "bytes": 48}
-{"type": "connection", "connection": 0, "src": "10.0.2.9:50314", "dst": "10.0.2.1:11209", "frames": 2, "bytes": 48}
-{"type": "connection", "connection": 0, "src": "10.0.2.1:11209", "dst": "10.0.2.9:50314", "frames": 2, "bytes": 50}
+{"type": "connection", "connection": 0, "src": "10.0.2.9:50314", "dst": "10.0.2.1:11209",
+  "name": "rebalance:77", "agent": "rebalance", "frames": 2, "bytes": 48, "seconds": 0.0015,
+  "frames_per_second": 1333.3, "bytes_per_second": 32000}
+{"type": "connection", "connection": 0, "src": "10.0.2.1:11209", "dst": "10.0.2.9:50314",
+  "name": "rebalance:77", "agent": "rebalance", "frames": 2, "bytes": 50, "seconds": 0.0015,
+  "frames_per_second": 1333.3, "bytes_per_second": 33333}
 {"type": "vbucket", "vbucket": 77, "frames": 2, "bytes": 50}
 {"type": "sizes", "count": 4, "p50": 24, "p90": 25, "p99": 25, "max": 25}
 {"type": "latency", "name": "DCP_SET_VBUCKET_STATE", "opcode": 91, "count": 2, "p50": 500, "p90": 500, "p99": 500,

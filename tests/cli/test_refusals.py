@@ -141,7 +141,8 @@ usage: unknown column 'bites' for --sort (there are conn, client, buffer, sent, 
 $ rollbacks samples/stopped.pcap --sort bites
 usage: unknown column 'bites' for --sort (there are conn, client, vb, time, start, to, count)
 $ stats samples/stopped.pcap --sort bites
-usage: unknown column 'bites' for --sort (did you mean bytes? there are name, frames, bytes)
+usage: unknown column 'bites' for --sort (did you mean bytes? there are name, frames, bytes, \
+frames/s, bytes/s, bucket, client)
 $ read samples/replica.pcap --memory much
 usage: Invalid value for '--memory': 'much' is not a size, such as 256M
 $ read samples/replica.pcap --memory 0

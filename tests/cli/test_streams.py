@@ -156,7 +156,7 @@ def test_the_worst_verdict_comes_first() -> None:
         ("conns", "conn frames bytes streams end", ["connection"]),
         ("flow", "conn client sent blocked", ["connection"]),
         ("rollbacks", "vb time start to count", ["frame"]),
-        ("stats", "name frames bytes", ["name", "connection", "type"]),
+        ("stats", "name frames bytes frames/s bytes/s bucket client", ["name", "connection", "type"]),
     ],
 )
 def test_every_table_is_sorted_by_its_columns(command: str, columns: str, keys: list[str]) -> None:
@@ -270,7 +270,49 @@ def test_one_frame_is_counted_as_one_and_has_no_rate() -> None:
 
 def test_what_comes_within_a_microsecond_has_no_rate(tmp_path: Path) -> None:
     talk = [packet._replace(ts_ns=1_000 * at) for at, packet in enumerate(packets(said(PLAIN)))]
-    assert "/s" not in run(f"dcpdump stats {saved(talk, tmp_path / 'burst.pcap')} -q").out
+    assert not re.search(r"\d[^/\n]*/s", run(f"dcpdump stats {saved(talk, tmp_path / 'burst.pcap')} -q").out)
+
+
+#: Three connections: of a connector, of a client that only says HELLO, and one whose beginning was not captured.
+CLIENTS = f"""{opening()}STREAM vb=5
+RX noop
+WAIT 2
+TX noop-response{{success}}
+CONNECT
+TX hello{{features=6, key=java}}
+CONNECT
+RX noop
+"""
+
+
+def test_connections_say_who_the_client_is_and_how_fast_it_went(tmp_path: Path) -> None:
+    path = written(CLIENTS, tmp_path / "clients.pcap")
+    printed = run(f"dcpdump stats {path} -q --sort bytes/s --reverse").out
+    assert printed.partition("\nconnections\n")[2].partition("\n\n")[0].splitlines() == [
+        "  conn  src → dst                        frames  bytes  frames/s  bytes/s  bucket  client",
+        "  0     10.0.0.1:50000 → 10.0.0.2:11210       7    268       3.5      133  travel  app",
+        "  0     10.0.0.2:11210 → 10.0.0.1:50000       7    190       3.5       94  travel  app",
+        "  1     10.0.0.1:50001 → 10.0.0.2:11210       1     30         ?        ?  ?       java",
+        "  2     10.0.0.2:11210 → 10.0.0.1:50002       1     24         ?        ?  ?       ?",
+    ]
+
+
+@pytest.mark.parametrize("chosen", ["", "--opcode noop", "--since +1s", "--status success"])
+def test_the_names_of_clients_are_those_of_conns_whatever_is_counted(chosen: str, tmp_path: Path) -> None:
+    path = written(CLIENTS, tmp_path / "clients.pcap")
+
+    def names(row: dict[str, Any]) -> tuple[Any, ...]:
+        return row["connection"], *(row.get(key) for key in ("name", "agent", "bucket"))
+
+    for each in (path, *sorted(Path("samples").glob("*.pcap"))):
+        known = set(map(names, objects(f"dcpdump conns {each}")))
+        assert set(map(names, counted(f"{each} {chosen}").get("connection", []))) <= known, each
+
+
+def test_names_of_clients_are_remembered_up_to_a_share_of_the_memory(tmp_path: Path) -> None:
+    path = written(f"CONNECT\nTX open{{flags=1, key={'n' * 1000}}}\n" * 100, tmp_path / "names.pcap")
+    rows = counted(f"{path} --memory 1M")["connection"]
+    assert [row.get("name") is not None for row in rows] == [True] * 66 + [False] * 34
 
 
 def test_people_see_a_map_of_the_vbuckets() -> None:
