@@ -32,7 +32,7 @@ DOORS = {
     "textual": "browse",
     "click": "cli",
     "numpy": "arrow batch browse compare index report streams rewrite spark",
-    "pyarrow": "arrow spark sql cli/sql_session.py",
+    "pyarrow": "arrow spark sql cli/tables.py",
     "duckdb": "sql",
     "pyspark": "spark/__init__.py spark/launch.py spark/cluster.py spark/data_source.py",
     "py4j": "spark/launch.py spark/cluster.py",

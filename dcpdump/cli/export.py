@@ -141,8 +141,8 @@ def _export(
     Where there is no frame no tables are written, and those of an earlier export that they would replace are removed.
     """
     from dcpdump.arrow.folder import Tables
-    from dcpdump.cli.exporting import Exporting
     from dcpdump.cli.reading import CaptureSource, Reading, worth_having
+    from dcpdump.cli.tables import Exporting
     from dcpdump.streams.dissection import Watching
 
     jobs = worth_having(jobs, captures)

@@ -40,8 +40,7 @@ class EndedAtOnce(BaseException):
 class Interruptible:
     """A context in which Ctrl-C ends what ``run`` does, or is about to do, and nothing else, however often it comes."""
 
-    def __init__(self) -> None:
-        self._running = self._received = False
+    _running = False
 
     def __enter__(self) -> "Interruptible":
         self._before = signal.signal(signal.SIGINT, self._receive)
@@ -49,26 +48,31 @@ class Interruptible:
 
     def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGINT, self._before)
+        self._forget()
 
     def run(self, do: Callable[[], object]) -> bool:
         """Do something, and return whether it was done: False if Ctrl-C ended it."""
         try:
             self._running = True
             try:
-                if self._received:
-                    raise KeyboardInterrupt
+                raise_again()
                 do()
             finally:
                 self._running = False
         except KeyboardInterrupt:
-            self._running = self._received = False
+            self._forget()
             return False
         return True
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        self._received = not self._running or _is_importing(frame)
-        if not self._received:
-            raise KeyboardInterrupt
+        global _raised
+        _raised = ExitCode.INTERRUPTED
+        if self._running and not _is_importing(frame):
+            raise_again()
+
+    def _forget(self) -> None:
+        global _raised
+        self._running, _raised = False, None
 
 
 class Stop:

@@ -1,59 +1,52 @@
-"""Read captures for queries, ask for these where none is given, and write what they answer."""
+"""Read captures for tables: those that a query is asked of, whose answer is written, and those that are exported."""
 
 import gc
 import json
-import os
-import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
-from functools import partial
-from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
-import click
 import pyarrow as pa
 
-from dcpdump.arrow import schema
-from dcpdump.arrow.folder import SCHEMAS
+from dcpdump.arrow.folder import SCHEMAS, BackgroundWriter, ReceivedBatches, Tables, pack_batch
 from dcpdump.arrow.frame_table import VALUES, FrameTable, batch_of_records, is_cut
 from dcpdump.arrow.other_tables import JUDGED, OtherTables
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, NumberPicker, Picked, Picker
-from dcpdump.batch.part import even_groups, joined
+from dcpdump.batch.part import Part, even_groups, joined
+from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
 from dcpdump.capture import Capture
 from dcpdump.cli.export import cut_notes
+from dcpdump.cli.frame_output import ChoosingConsumer
 from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.options import Display, Selection, selection
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
-from dcpdump.cli.signals import Interruptible
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
-from dcpdump.cli.terminal import complain, end_line, terminal_size
+from dcpdump.cli.terminal import terminal_size
 from dcpdump.dissect import Dissector
-from dcpdump.errors import CaptureError, DcpdumpError, ExitCode
 from dcpdump.escape import safe_json
 from dcpdump.filter import FrameFilter
 from dcpdump.filter.choices import Wanted, wanted_of
+from dcpdump.processes import Workers
 from dcpdump.record import Record
 from dcpdump.render.objects import csv_row
 from dcpdump.render.style import Palette
 from dcpdump.render.text_columns import Table
-from dcpdump.sql.database import Engine
 from dcpdump.sql.predicates import options_of, window_of
 from dcpdump.sql.query import FRAMES, Query
 from dcpdump.sql.result_values import cell, is_number, names_of, rows_of
 from dcpdump.streams.dissection import Watching
 
 if TYPE_CHECKING:
-    from dcpdump.batch.part import Part
+    from dcpdump.sql.database import Engine
 
 
 # -- the reading of captures for a query --------------------------------------------------------------
 # No more of them is decoded, and no more rows are made, than it may need.
 
-Piece = Union[Picked, "Part"]
+Piece = Picked | Part
 #: Where no frame becomes a row, none has to be decoded.
 _NO_FRAME = Wanted(bytes(256), bytes(65_536))
 #: Values of so many bytes make no row long.
@@ -88,7 +81,7 @@ class QueryReading:
         named = not VALUES.isdisjoint(self._query.columns.get(FRAMES, ()))
         return named and (most is None or most > _SHORT)
 
-    def offer(self, engine: Engine) -> Generator[pa.RecordBatch, None, None]:
+    def offer(self, engine: "Engine") -> Generator[pa.RecordBatch, None, None]:
         """Offer the tables of a query; return the rows that are read as they come, to be closed once it is answered."""
         query = self._query
         if query.streamed:
@@ -222,7 +215,7 @@ class _Rows(Consumer[Piece]):
         found, self.tables[table] = self.tables.get(table, []), []
         return found
 
-    def _fed(self, parts: list["Part"]) -> pa.RecordBatch | None:
+    def _fed(self, parts: list[Part]) -> pa.RecordBatch | None:
         before = self.table.cut
         batch = self.table.feed(joined(parts))
         self._cut += self.table.cut - before
@@ -327,146 +320,85 @@ def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[Sequence[Sequence[str |
         yield some
 
 
-# -- the prompt: queries one after the other, with completion and history where there is readline -----
+# -- the tables of export: several processes make the rows of frames, a thread writes them -------------
 
-_PROMPT, _MORE = "sql> ", "...> "
-_HELP = f"""A query ends with ';'. Tables: {", ".join(SCHEMAS)}. Tab completes their columns.
-.schema [TABLE]  columns and their types
-.help            this
-.quit            leave, as Ctrl-D does; Ctrl-C aborts a query
-"""
-_HISTORY_LINES = 1000
-_KEYWORDS = """select from where group by order having limit join using with as distinct between in is not null and or
-    count sum min max avg desc asc describe summarize timestamp interval""".split()
-#: Between these, readline looks for the word to complete.
-_DELIMITERS = " \t\n,;()=<>+-*/'\"."
+#: Parts of more bytes than any block's have a frame that is large, of which handing it over would make more copies.
+_LARGE = 8 << 20
 
 
-def prompt(answer: Callable[[str], int]) -> int:
-    """Answer queries until the input ends, and return the exit code."""
-    terminal = sys.stdin is not None and sys.stdin.isatty()
-    if terminal:
-        click.echo(_HELP, nl=False)
-    queries = _Queries(terminal)
-    with Interruptible() as interruptible, _readline() if terminal else _nothing():
-        while not queries.ended:
-            if not interruptible.run(queries.read):
-                queries.drop()
-            elif not interruptible.run(partial(_answer, answer, queries.text)):
-                end_line()
-                complain("the query was aborted", ())
-    return ExitCode.DONE
+class Exporting(ChoosingConsumer[Part]):
+    """A consumer that writes tables. ``jobs``: how many processes may be used."""
 
+    def __init__(self, dissection: Watching, chosen: Selection, shown: Display, tables: Tables, jobs: int) -> None:
+        super().__init__(chosen, shown)
+        self._tables, self._value_bytes = tables, shown.value_bytes
+        self._table = FrameTable(
+            chosen.masks,
+            shown.value_bytes,
+            count=chosen.count,
+            redactor=shown.redactor,
+            apart=True,
+        )
+        self._others = OtherTables(tables.names, dissection, shown.redactor)
+        # To stop at a count, one process must see all rows.
+        self._decoding: Workers[list[Part]] = Workers(
+            jobs if chosen.count is None else 1, self._decode, pieces_of, thing_of
+        )
+        self._threaded = jobs > 1
+        self._writing: BackgroundWriter[Any] | None = None
+        self._arrivals = ReceivedBatches(SCHEMAS["frames"]())
 
-def _answer(answer: Callable[[str], int], text: str) -> None:
-    """Answer a query, or do what a command with a dot says; what is wrong in it is reported."""
-    try:
-        if text:
-            _obey(text) if text.startswith(".") else answer(text)
-    except CaptureError:
-        raise
-    except DcpdumpError as error:
-        complain(str(error), (error.hint, *error.more))
+    def remarks(self, dissection: Dissector) -> Iterable[str]:
+        """Return which names of collections are not known, and in how many rows values were cut."""
+        yield from super().remarks(dissection)
+        yield from cut_notes(self._arrivals.cut, self._value_bytes)
 
+    def meet(self, block: Block) -> None:
+        """Count packets. The first block sets the beginning of the input, which the processes need."""
+        super().meet(block)
+        self._others.meet(block)
+        if self._writing is None:
+            self._decoding.begin()  # before the thread starts: forked processes would not have it
+            self._writing = BackgroundWriter(lambda batch: self._tables.feed("frames", batch), threaded=self._threaded)
 
-def words() -> list[str]:
-    """Return what can be completed: tables, columns, keywords."""
-    columns = [name for make in SCHEMAS.values() for name in make().names]
-    return sorted({*SCHEMAS, *columns, *_KEYWORDS})
+    def take(self, parts: list[Part]) -> bool:
+        """Write gaps, judge frames, and have rows made; return whether there are enough."""
+        for name, rows in self._others.take(parts):
+            self._tables.feed(name, rows)
+        if "frames" in self._tables.names:
+            for group in even_groups(parts):
+                if not self._is_full:
+                    here = sum(len(part.data) for part in group) > _LARGE or all(map(is_heavy, group))
+                    self._write((self._decoding.put_here if here else self._decoding.put)(group))
+        return self._is_full and not self._others.needs_all
 
+    def finish(self) -> None:
+        """Write the rows that are left."""
+        self._write(self._decoding.finish())
+        if self._writing is not None:
+            self._writing.close()
 
-class _Queries:
-    """What is typed: queries, and commands. ``text``: the one that was read, without the ';' at its end."""
+    def close(self) -> None:
+        """End the processes."""
+        self._decoding.close()
 
-    def __init__(self, terminal: bool) -> None:
-        self._terminal = terminal
-        self._lines: list[str] = []
-        self.text = ""
-        self.ended = False
+    def conclude(self, captures: Sequence[Capture]) -> None:
+        """Write the tables of files and streams, and what the rules found."""
+        for name, rows in self._others.rows(captures):
+            self._tables.feed(name, rows)
 
-    def read(self) -> None:
-        """Read one, or to the end of the input: what is then left is a query too."""
-        self.text = ""
-        while not self.ended and not self.text:
-            self._read_line()
+    @property
+    def _is_full(self) -> bool:
+        return self._chosen.count is not None and self.frames >= self._chosen.count
 
-    def drop(self) -> None:
-        """Forget the lines of what is not wanted."""
-        self._lines = []
-        click.echo()
+    def _decode(self, parts: list[Part]) -> bytes:
+        before = self._table.cut
+        batch = self._table.feed(joined(parts))
+        return pack_batch(batch, self._table.cut - before)
 
-    def _read_line(self) -> None:
-        try:
-            line = input((_MORE if self._lines else _PROMPT) if self._terminal else "")
-        except EOFError:
-            self.ended = True
-            if self._terminal:
-                click.echo()
-            self._take()
-            return
-        if not self._lines and line.strip() in (".quit", ".exit", "quit", "exit"):
-            self.ended = True
-        elif line.strip():
-            self._lines.append(line)
-            if line.rstrip().endswith(";") or self._lines[0].startswith("."):
-                self._take()
-
-    def _take(self) -> None:
-        self.text = "\n".join(self._lines).strip().rstrip("; \n")
-        self._lines = []
-
-
-def _obey(command: str) -> None:
-    """Do what a command with a dot says."""
-    name, *tables = command.split()
-    unknown = next((each for each in tables if each not in SCHEMAS), None)
-    if name not in (".schema", ".tables", ".help") or unknown is not None:
-        what = f"no such table: {unknown}" if name == ".schema" else f"no such command: {name}"
-        raise DcpdumpError(what, "", _HELP.partition("\n")[0] if unknown else ".help lists the commands")
-    if name == ".help":
-        click.echo(_HELP, nl=False)
-    for each in tables or SCHEMAS if name == ".schema" else ():
-        click.echo(f"{each} {schema.text(SCHEMAS[each]())}", nl=False)
-    if name == ".tables":
-        click.echo("\n".join(SCHEMAS))
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
-
-
-@contextmanager
-def _readline() -> Iterator[None]:
-    """Complete words, and keep the queries of earlier runs, where Python has readline."""
-    try:
-        readline: Any = import_module("readline")
-    except ImportError:
-        yield
-        return
-    known = words()
-
-    def complete(text: str, state: int) -> str | None:
-        found = [word for word in known if word.startswith(text.lower())]
-        return found[state] if state < len(found) else None
-
-    readline.set_completer_delims(_DELIMITERS)
-    readline.set_completer(complete)
-    readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
-    history = _history()
-    with suppress(OSError):
-        readline.read_history_file(history)
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # a home that cannot be written
-            history.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.close(os.open(history, os.O_CREAT | os.O_WRONLY, 0o600))
-            readline.set_history_length(_HISTORY_LINES)
-            readline.write_history_file(history)
-
-
-def _history() -> Path:
-    """Return the file that keeps queries. They may quote keys: it is for its owner alone."""
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(state) / "dcpdump" / "sql-history"
+    def _write(self, made: Iterable[bytes | memoryview]) -> None:
+        for data in made:
+            batch = self._arrivals.batch(data)
+            if batch is not None and self._writing is not None:
+                self.frames += batch.num_rows
+                self._writing.feed(batch)
