@@ -9,7 +9,16 @@ import click
 from dcpdump.capture import Capture, expand
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options
+from dcpdump.cli.options import (
+    Display,
+    Selection,
+    display,
+    display_options,
+    selection,
+    selection_options,
+    summary_of,
+    summary_options,
+)
 from dcpdump.cli.sink import Sink, folder_of, saying_what_is_left
 from dcpdump.errors import ExitCode
 from dcpdump.text import INSTALL_TABLES, counted
@@ -87,17 +96,12 @@ FORMATS = ("parquet", "arrow", "csv")
     help="Which to write; findings too: what check says takes longer than all the others together.",
 )
 @input_options(follow=False, jobs="Threads and processes; default: the cores.")
-@click.option(
-    "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="The balance of all bytes."
-)
-@click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none.")
+@summary_options()
 def export(
     captures: tuple[str, ...],
     schema: bool,
     tables: tuple[str, ...],
     jobs: int | None,
-    summary: str,
-    quiet: bool,
     **options: Any,
 ) -> int:
     """Write the frames of captures as columns: tables for DuckDB, pandas, Polars, Spark.
@@ -107,6 +111,7 @@ def export(
     streams and findings read all.
     """
     need_pyarrow()
+    summary = summary_of(options)
     given = input_of(options, captures)
     chosen, shown = selection(options), display({**options, "color": "never"}, whole=FORMATS)
     if schema:
@@ -116,7 +121,7 @@ def export(
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     folder_of(shown.path)
     inputs = given.open(expand(captures))
-    return _export(inputs, chosen, shown, given, tables, jobs).conclude("none" if quiet else summary)
+    return _export(inputs, chosen, shown, given, tables, jobs).conclude(summary)
 
 
 # Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.

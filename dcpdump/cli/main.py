@@ -19,8 +19,7 @@ from click.shell_completion import CompletionItem
 
 from dcpdump import __version__
 from dcpdump.cli import signals
-from dcpdump.cli.config import config_path, defaults, refuse_unknown_variables, sections
-from dcpdump.cli.grouped import BriefHelp, words_of
+from dcpdump.cli.grouped import BriefHelp, config_path, defaults, refuse_unknown_variables, sections, words_of
 from dcpdump.cli.signals import EndedAtOnce, Terminated
 from dcpdump.cli.sink import NO_PAGER, PLAIN, PipeClosed, refuse_closed_output
 from dcpdump.cli.terminal import complain, end_line, note, trace

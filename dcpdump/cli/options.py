@@ -379,6 +379,23 @@ def display_options(
     return add
 
 
+def summary_options(text: str = "The balance of all bytes.") -> Callable[[Command], Command]:
+    """Add the options for the summary of a run. ``text``: what that is."""
+    forms = click.Choice(["text", "json", "none"])
+
+    def add(command: Command) -> Command:
+        command = click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none.")(command)
+        return click.option("--summary", type=forms, default="text", help=text)(command)
+
+    return add
+
+
+def summary_of(options: dict[str, Any]) -> str:
+    """Take the options for the summary of a run out of ``options``, and return its format."""
+    summary: str = options.pop("summary")
+    return "none" if options.pop("quiet") else summary
+
+
 def display(options: dict[str, Any], *, whole: Collection[str] = ()) -> Display:
     """Take the options for how to show frames out of ``options``, and return them as a Display.
 

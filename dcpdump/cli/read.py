@@ -17,6 +17,8 @@ from dcpdump.cli.options import (
     latency_option,
     selection,
     selection_options,
+    summary_of,
+    summary_options,
     time_option,
 )
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading, worth_having
@@ -49,16 +51,11 @@ from dcpdump.text import counted
     help="N frames of the connection before and after each chosen one, which is marked; as grep -C.",
 )
 @input_options(jobs=PROCESSES)
-@click.option(
-    "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="The balance of all bytes."
-)
-@click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none.")
+@summary_options()
 def read(
     captures: tuple[str, ...],
     context: int | None,
     jobs: int | None,
-    summary: str,
-    quiet: bool,
     **options: Any,
 ) -> int:
     """Print the DCP frames of captures: pcap and pcapng, plain or compressed.
@@ -66,6 +63,7 @@ def read(
     CAPTURE is a file, a folder, a glob, or - for standard input. Several are one timeline, in which a TCP connection
     continues from one file into the next. DCP is found by its content, on any port.
     """
+    summary = summary_of(options)
     chosen, shown, given = selection(options), display(options), input_of(options, captures)
     if context is not None and shown.format == "csv":
         raise click.UsageError("csv cannot mark context (-f ndjson, line, table or grid)")
@@ -83,7 +81,7 @@ def read(
         source.block_bytes = dissection.block_bytes
         last = None if context is not None or chosen.numbers is None else chosen.numbers.last
         reading = Reading(source, dissection, output, sink, last=last)
-        status = reading.run("none" if quiet else summary)
+        status = reading.run(summary)
         if reading.ended and chosen.numbers is not None:
             _check_numbers(chosen.numbers, reading.frames)
         return status

@@ -16,7 +16,16 @@ from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import key_logs, keylog_option
-from dcpdump.cli.options import display, display_options, latency_option, selection, selection_options, time_option
+from dcpdump.cli.options import (
+    display,
+    display_options,
+    latency_option,
+    selection,
+    selection_options,
+    summary_of,
+    summary_options,
+    time_option,
+)
 from dcpdump.cli.reading import Blocks, Consumer, Reading
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.sink import Sink
@@ -138,16 +147,14 @@ class SavedPackets:
 @click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well, with made-up headers.")
 @display_options(tuple(OUTPUTS))
 @time_option()
-@click.option(
-    "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="What was passed on, and decoded."
-)
-@click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none.")
-def relay(listen: Address, target: Address, write: str | None, summary: str, quiet: bool, **options: Any) -> int:
+@summary_options("What was passed on, and decoded.")
+def relay(listen: Address, target: Address, write: str | None, **options: Any) -> int:
     """Pass connections on to a server, unchanged, and print the DCP frames that pass, until Ctrl-C or --count.
 
     It needs no rights: a client connects to the relay instead of the server. What a client learns of other nodes, from
     a cluster map, it connects to by itself; those connections do not pass here.
     """
+    quiet, summary = options["quiet"], summary_of(options)
     chosen, shown, keys = selection(options), display(options), key_logs(options)
     refuse_hidden_packets(shown, write)
     passing = Relay(listen, target, lambda line: note(f"dcpdump: note: {line}"))
@@ -160,6 +167,6 @@ def relay(listen: Address, target: Address, write: str | None, summary: str, qui
             if not quiet or not listen[1]:  # else the port is not known
                 note(f"relaying {text(passing.address)} → {text(target)} · Ctrl-C stops")
             try:
-                return reading.run("none" if quiet else summary)
+                return reading.run(summary)
             finally:
                 passing.stop()

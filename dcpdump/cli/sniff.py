@@ -22,6 +22,8 @@ from dcpdump.cli.options import (
     latency_option,
     selection,
     selection_options,
+    summary_of,
+    summary_options,
     time_option,
 )
 from dcpdump.cli.reading import Blocks, Consumer, Reading
@@ -210,18 +212,13 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
 @display_options(tuple(OUTPUTS))
 @time_option()
 @jobs_option()
-@click.option(
-    "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="What came of all packets."
-)
-@click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none.")
+@summary_options("What came of all packets.")
 def sniff(
     list_interfaces: bool,
     write: str | None,
     megabytes: float | None,
     seconds: float | None,
     files: int | None,
-    summary: str,
-    quiet: bool,
     **options: Any,
 ) -> int:
     """Print the DCP frames of an interface as they pass, until Ctrl-C, --count or --duration.
@@ -232,6 +229,7 @@ def sniff(
     """
     if list_interfaces:
         return show_interfaces()
+    quiet, summary = options["quiet"], summary_of(options)
     chosen, shown, keys = selection(options), display(options), key_logs(options)
     wanted = tap(options, chosen.texts.get("port"))
     rotation = _rotation(write, megabytes, seconds, files)
@@ -242,7 +240,7 @@ def sniff(
         dissection = Dissection(show_secrets=shown.show_secrets, secrets=keys.secrets)
         with source.capturing(dissection, save, quiet=quiet):
             reading = Reading(source, dissection, FrameOutput(chosen, shown, sink), sink)
-            return reading.run("none" if quiet else summary)
+            return reading.run(summary)
 
 
 def refuse_hidden_packets(shown: Display, write: str | None) -> None:

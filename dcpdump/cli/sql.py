@@ -18,7 +18,15 @@ from dcpdump.capture import expand
 from dcpdump.cli.export import TABLES, need_pyarrow
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.options import Display, display, display_options, selection, window_options
+from dcpdump.cli.options import (
+    Display,
+    display,
+    display_options,
+    selection,
+    summary_of,
+    summary_options,
+    window_options,
+)
 from dcpdump.cli.reading import progress
 from dcpdump.cli.signals import Interruptible
 from dcpdump.cli.sink import Sink
@@ -52,11 +60,8 @@ def _schema() -> Any:
 @window_options
 @display_options(FORMATS, value_bytes="all")
 @input_options(follow=False)
-@click.option(
-    "--summary", type=click.Choice(["text", "json", "none"]), default="text", help="The balance of all bytes."
-)
-@click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none.")
-def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **options: Any) -> int:
+@summary_options()
+def sql(words: tuple[str, ...], interactive: bool, **options: Any) -> int:
     """Ask captures in SQL: the tables frames, streams, gaps, findings and files, straight from the packets.
 
     Tables and columns are those of export; --schema says what each column means. Only what a query names is
@@ -66,6 +71,7 @@ def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **
     if find_spec("duckdb") is None or find_spec("pyarrow") is None:
         raise DcpdumpError("SQL needs DuckDB and pyarrow", "", "pip install 'duckdb>=2' 'pyarrow>=15'")
     need_pyarrow()
+    summary = summary_of(options)
     times = {name: options.pop(name) for name in ("since", "until", "tz")}
     selection(dict(times))  # what is wrong with them is said before anything is read
     query, names = ("", words) if interactive else (words[0] if words else "", words[1:])
@@ -74,7 +80,7 @@ def sql(words: tuple[str, ...], interactive: bool, summary: str, quiet: bool, **
         missing = "CAPTURE…" if interactive or words else "QUERY"
         raise click.UsageError(f"Missing argument '{missing}': dcpdump sql 'select count(*) from frames' node1.pcap")
     paths = expand(names)
-    answer = partial(_answer, paths, shown, given, times, "none" if quiet else summary)
+    answer = partial(_answer, paths, shown, given, times, summary)
     if not interactive:
         return answer(query)
     if shown.path is not None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.cli.config import config_path
+from dcpdump.cli.grouped import config_path
 from tests.support.console import refusal, run
 from tests.support.powerless import open_folder, powerless
 
