@@ -37,7 +37,19 @@ _MOST: Final = 1 << 30
 class ConnectionSide:
     """One direction of an open connection, and its other side."""
 
-    __slots__ = ("ahead", "connection", "direction", "key", "other", "place", "scheduled", "stream", "syns")
+    __slots__ = (
+        "ahead",
+        "connection",
+        "direction",
+        "fin_ack",
+        "fin_ns",
+        "key",
+        "other",
+        "place",
+        "scheduled",
+        "stream",
+        "syns",
+    )
     __deletable__ = ("other",)  # declared for the compiler
 
     def __init__(self, key: bytes, connection: Connection, direction: int, stream: ByteStream) -> None:
@@ -48,6 +60,8 @@ class ConnectionSide:
         self.stream = stream
         self.other = self
         self.ahead = False  # it acknowledged bytes before they were captured: reported once, not kept in states
+        self.fin_ack = 0  # what its first FIN acknowledges: not kept in states either
+        self.fin_ns: int | None = None  # when that came
         self.scheduled = False  # whether a check of its deadline is scheduled
         self.syns: tuple[int, ...] = ()  # the times of its SYNs, the first and the last
 
@@ -60,6 +74,15 @@ class ConnectionSide:
         changes = zero != (sender.shut == 1)
         sender.shut = 1 if zero else 0
         return changes
+
+    def closed(self, end: End, segment: Segment) -> End:
+        """Return the end by a FIN with who closed first: the other side if this FIN, or its, acknowledges the first."""
+        other = self.other
+        if other.stream.fin_is_missing:
+            return end._replace(by_peer=True)
+        if other.fin_ns is None or distance(segment.seq + len(segment.payload) + 1, other.fin_ack) < 0:
+            return end
+        return end._replace(reset_ns=other.fin_ns - 1)  # that of the other side was captured before what it answers
 
     def is_ahead(self, ack: int) -> bool:
         """Return whether a segment is the first that acknowledges bytes of the other side that are not captured yet."""
@@ -355,8 +378,10 @@ class Connections:
             self._emit(other, other.stream.acknowledge(ack, seen), out)
         stream = side.stream
         events = stream.feed(segment, seen)
-        if flags & FIN and other.stream.fin_is_missing:  # the other side closed first, and this segment acknowledges it
-            events = [each._replace(by_peer=True) if isinstance(each, End) else each for each in events]
+        if flags & FIN:
+            if side.fin_ns is None and ts_ns is not None:
+                side.fin_ack, side.fin_ns = ack, ts_ns
+            events = [side.closed(each, segment) if isinstance(each, End) else each for each in events]
         self._emit(side, events, out)
         if flags & RST:
             self._emit(other, other.stream.reset(seen, by_peer=True), out)

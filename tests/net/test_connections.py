@@ -16,6 +16,7 @@ from dcpdump.net.reassembly import Counters
 from tests.support.balances import accounted
 from tests.support.packets import (
     ACK,
+    FIN,
     FLOW,
     FLOW6,
     NOON,
@@ -319,6 +320,17 @@ def test_of_two_resets_the_first_counts(side: int) -> None:
     out, _ = run(talk.packets)
     reported = [(d.direction, d.event.by_peer) for d in out if isinstance(d.event, End)]
     assert reported == [(0, side == 1), (1, side == 0)]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_of_two_fins_that_counts_which_the_other_acknowledges(side: int) -> None:
+    talk = TcpTalk().send(0, b"abc").send(1, b"def").send(side, b"bye")
+    talk.write(side, flags=FIN | ACK)
+    talk.skip(side, 1).write(1 - side, flags=FIN | ACK)
+    *begun, bye, _, closes, answer = talk.packets
+    out, _ = run([*begun, answer, bye, closes])
+    ends = {each.direction: each.event.reset_ns for each in out if isinstance(each.event, End)}
+    assert ends == {1 - side: None, side: (answer.ts_ns or 0) - 1}
 
 
 def test_fragments_that_disagree_are_a_conflict_of_the_stream() -> None:
