@@ -78,6 +78,8 @@ _FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED, FILTER_EMPTY: Cause.FINIS
 _HELD_UP = {TcpFault.ZERO_WINDOW: Situation.ZERO_WINDOW, TcpFault.NO_ANSWER: Situation.NO_ANSWER}
 #: A message may be so much later than the last packet where no clock went back: its direction's is ahead.
 _BACK_NS = 1_000_000_000
+#: Messages may come for so long after their consumer ended the connection.
+_ON_ITS_WAY_NS = 1_000_000_000
 #: Ends that are as they should be: nothing has to come after them.
 _EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_PRODUCER, Cause.CLOSED_BY_CLIENT)
 #: Those after which nothing is left to be sent, or another stream brings it.
@@ -89,6 +91,14 @@ _BY_SERVER = (Cause.RESET_BY_SERVER, Cause.CLOSED_BY_SERVER)
 _WITH_CONNECTION = (*_BY_SERVER, Cause.RESET_BY_CLIENT, Cause.CLOSED_BY_CLIENT, Cause.CONNECTION_ENDED)
 #: Reasons of STREAM_END after which the vbucket is where it was.
 _STAYS = (SLOW, BACKFILL_FAILED)
+
+
+def _is_over(connection: ConnectionState, last_ns: int | None) -> bool:
+    """Return whether a connection had ended with the last message of a stream, or but for what was on its way then."""
+    end = connection.end
+    if end.ts_ns is None or last_ns is None:
+        return end.ts_ns is not None
+    return last_ns - end.ts_ns <= (_ON_ITS_WAY_NS if end.by != connection.producer_direction else 0)
 
 
 class Judge:
@@ -312,7 +322,7 @@ class Judge:
         if is_handed_over(stream, self._by_ns):
             return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
         last_ns = stream.traffic.last_ns
-        if connection.end.ts_ns is not None and (last_ns is None or last_ns <= connection.end.ts_ns):
+        if _is_over(connection, last_ns):
             lost = lost_since(connection, last_ns)
             why = f"{closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
             stalled, missing = held_up(connection, connection.end.ts_ns), self._missing_noops(connection)

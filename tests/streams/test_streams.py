@@ -200,6 +200,9 @@ VERDICTS = {
             ("RST RX\nFIN TX", "wrong: ", f"reset by its server at 12:00:00.013, {NO_END}"),
         )
     },
+    "ended: while messages were on their way": (
+        f"{OPEN}{STREAM}FIN TX\n{TWO}RST TX\n{OTHER}",
+        "ended (connection closed by its client at 12:00:00.013, no STREAM_END)"),
     **{
         f"disconnected: {name}": (
             OPEN + STREAM + TWO + said, f"{WRONG[why[:6]]}ended (connection closed by its {why})")
