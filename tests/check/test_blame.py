@@ -3,7 +3,7 @@
 import pytest
 
 from dcpdump.net.packet import Packet
-from tests.support.check_cases import PLAIN, STREAM, WINDOW, items
+from tests.support.check_cases import NOOP, PLAIN, STREAM, WINDOW, items
 from tests.support.conversation import opening, packets, said
 from tests.support.findings import brief, certain, found, judged
 from tests.support.packets import ACK, FIN, SECOND, ethernet, flow, ipv4_tcp
@@ -71,6 +71,7 @@ CASES = {
     "all of a prepare that fits no stream": (PREPARE % COUNTED, "DCP111 violation KeyEexists"),
     "more than that": (PREPARE % (COUNTED + 1), "DCP111 violation KeyEexists; DCP504 violation"),
     "an answer after half a minute": (LATE, "DCP107 suspicious; DCP513 info"),
+    "quiet commands": (PLAIN + "TX getq{key=a}\nWAIT 31\n" + NOOP, ""),
     "silence where the capture ends": (PLAIN + "TX stream-request{vb=6, opaque=0x66}\n", ""),
 }  # fmt: skip
 

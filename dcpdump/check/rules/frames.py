@@ -69,6 +69,7 @@ from dcpdump.wire.decode import bare_infos
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_fault, not_json
 from dcpdump.wire.key_prefix import RESERVED_IDS, read_prefix
+from dcpdump.wire.session import ALONE
 from dcpdump.wire.value import decompress, split_xattrs
 
 # -- frames as such, requests and their answers, and which stream a message belongs to ----------------
@@ -187,6 +188,8 @@ def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) ->
     opcode = delayed.frame.opcode
     if opcode == NOOP and delayed.frame.direction != connection.producer_direction:
         return None  # DCP516 says so
+    if opcode in ALONE and opcode != NOOP:
+        return None  # quiet commands are mostly not answered
     text = f"{name(opcode)} was not answered in {delayed.waited_ns / _SECOND:,.1f} s"
     if not delayed.late:
         return Remark(f"{text}; then the {'connection' if connection.end.gone else 'capture'} ends", INFO)

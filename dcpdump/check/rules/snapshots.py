@@ -443,7 +443,7 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     A snapshot holds only the latest state of each key, unless its marker says that it may contain duplicates.
     A client that indexes a snapshot at once gets one of the two, by chance.
 
-    Usual causes: two snapshots under one marker; an item sent again; a replica as the source.
+    Usual causes: two snapshots under one marker; a replica as the source.
 
     Source: snapshot-marker.md, dcp/active_stream.cc
     """
@@ -452,7 +452,7 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
         return None
     keys = stream.keys.prepares if frame.opcode in (PREPARE, ABORT) else stream.keys.documents
     seqno = keys.get(frame.data[frame.key_at : frame.value_at])
-    if seqno is None:
+    if seqno is None or seqno == frame.seqno:  # of that DCP402 says so
         return None
     text = f"the key of seqno {frame.seqno} is that of seqno {seqno} in snapshot {marker.start}..{marker.end}"
     return Remark(text, SUSPICIOUS if marker.flags & DISK and stream.may_be_of_replica else None)
