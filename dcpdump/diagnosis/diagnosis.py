@@ -19,11 +19,11 @@ from dcpdump.diagnosis.connection_troubles import (
     tls_troubles,
     together,
 )
-from dcpdump.diagnosis.stream_troubles import Rollbacks, end_troubles, stream_troubles, streams_unjudged
+from dcpdump.diagnosis.stream_troubles import Rollbacks, consumer_of, end_troubles, stream_troubles, streams_unjudged
 from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode
 from dcpdump.dissect import TLS
 from dcpdump.startup import dataclass
-from dcpdump.streams.causes import Situation, VerdictKind
+from dcpdump.streams.causes import Cause, Situation, VerdictKind
 from dcpdump.streams.failover_logs import Lag
 from dcpdump.streams.flow import FlowEvidence, FlowState, flow_status, why_unknown
 from dcpdump.streams.knowledge import ONE_DIRECTION
@@ -48,7 +48,15 @@ _SIGNS: dict[str, tuple[Situation, ...]] = {
     "DCP503": (Situation.EXCEEDED,),
     "DCP504": (Situation.MISCOUNTED,),
     "DCP505": (Situation.BLOCKED,),
+    "DCP107": (Situation.STUCK,),
+    "DCP414": (Situation.STUCK,),
     "DCP513": (Situation.STUCK, Situation.CLOSED),
+}
+#: Of what is stuck, the causes that have these rules as their signs.
+_STUCK: dict[str, tuple[Cause, ...]] = {
+    "DCP107": (Cause.NOT_ANSWERED, Cause.STATE_NOT_ANSWERED),
+    "DCP414": (Cause.PREPARE_UNDECIDED,),
+    "DCP513": (Cause.NOOPS_MISSING,),
 }
 
 #: Rules that say what is wrong with a rollback.
@@ -73,8 +81,9 @@ def with_findings(evidence: Evidence, troubles: Sequence[Trouble]) -> list[Troub
             signs.setdefault((at, rule), []).append((finding, more))
     for (at, rule), group in signs.items():
         often = "" if _count(group) == 1 else f", {times(_count(group))}"
-        line = f"{group[0][0].message} ({rule}{often})"
-        out[at] = replace(out[at], follows=(*out[at].follows, line))
+        if often or group[0][0].message not in out[at].detail:
+            line = f"{group[0][0].message} ({rule}{often})"
+            out[at] = replace(out[at], follows=(*out[at].follows, line))
     mine = [_trouble(situation, rule, group) for (situation, rule), group in own.items()]
     notes = {at for at, each in enumerate(out) if any(_has(one, own[one.situation, one.cause], each) for one in mine)}
     return [*mine, *(each for at, each in enumerate(out) if at not in notes)]
@@ -91,8 +100,11 @@ def _explains(trouble: Trouble, finding: Finding) -> bool:
     """Return whether a finding follows from a trouble."""
     if trouble.situation not in _SIGNS.get(finding.rule.code, ()) or finding.connection not in trouble.connections:
         return False
-    if trouble.situation is Situation.STUCK and trouble.cause != "noops-missing":
-        return False
+    if trouble.situation is Situation.STUCK:
+        if trouble.cause not in [cause.value for cause in _STUCK[finding.rule.code]]:
+            return False
+        if finding.rule.code == "DCP107" and finding.vbucket is None:
+            return False
     places = {each.vbucket for each in trouble.streams if each.connection.number == finding.connection}
     return finding.vbucket is None or not places or finding.vbucket in places
 
@@ -324,10 +336,9 @@ def _with_causes(rollbacks: Rollbacks, troubles: Iterable[Trouble], ends: list[T
     """Return troubles with what led to them, and those of ends of connections that no other trouble has."""
     out: list[Trouble] = []
     told: set[int] = set()  # connections whose ends are told with what they led to
-    names = {number: at for at, each in enumerate(ends) for number in each.connections if each.situation is _NAME_TAKEN}
     for trouble in troubles:
-        if trouble.situation is Situation.CLOSED and names.keys() >= set(trouble.connections):
-            at = names[trouble.connections[0]]
+        at = _series(ends, trouble, rollbacks.evidence)
+        if at is not None:
             ends[at] = replace(ends[at], follows=(*ends[at].follows, trouble.text))
         elif trouble.situation in _ROLLED_BACK:
             led = rollbacks.ends_before(trouble)
@@ -340,6 +351,20 @@ def _with_causes(rollbacks: Rollbacks, troubles: Iterable[Trouble], ends: list[T
         else:
             out.append(trouble)
     return [*out, *(each for each in ends if each.situation is _NAME_TAKEN or not told.issuperset(each.connections))]
+
+
+def _series(ends: Sequence[Trouble], trouble: Trouble, evidence: Evidence) -> int | None:
+    """Return which names taken, or reconnects, connections are more of that ended with streams open; None of none."""
+    if trouble.situation is not Situation.CLOSED:
+        return None
+    consumers = {consumer_of(stream.connection) for stream in trouble.streams}
+    for at, each in enumerate(ends):
+        if each.situation is _NAME_TAKEN and set(each.connections) >= set(trouble.connections):
+            return at
+        first = evidence.ledger.connections.get(each.connections[0])
+        if each.situation is Situation.RECONNECTS and first is not None and consumers == {consumer_of(first)}:
+            return at if each.wrong or not trouble.wrong else None
+    return None
 
 
 def _loop_explains(loop: Trouble, trouble: Trouble) -> bool:

@@ -299,7 +299,7 @@ def _by_consumer(evidence: Evidence) -> Iterable[list[ConnectionState]]:
     found: dict[object, dict[int, ConnectionState]] = {}
     for connection in _reopened(evidence):
         if None not in (connection.first_ns, connection.end.ts_ns):
-            found.setdefault(_consumer(connection), {})[connection.number] = connection
+            found.setdefault(consumer_of(connection), {})[connection.number] = connection
     return (list(connections.values()) for connections in found.values())
 
 
@@ -311,7 +311,7 @@ def _reopened(evidence: Evidence) -> Iterator[ConnectionState]:
             yield stream.connection
 
 
-def _consumer(connection: ConnectionState) -> object:
+def consumer_of(connection: ConnectionState) -> object:
     """Return what the connections of a consumer to a server have in common: not its id, if it is restarted."""
     identity = connection.identity
     name = host(connection), identity.agent, identity.numberless or identity.family
@@ -389,6 +389,8 @@ def _listed(numbers: Iterable[int]) -> str:
 # Loops, whatever was granted in between, and those after which all went on.
 
 _SERVER_CAUSES = (Cause.RESET_BY_SERVER, Cause.CLOSED_BY_SERVER)
+#: Rollbacks that verdicts on streams are about.
+_OF_STREAMS = (Situation.LOOP, Situation.ROLLED_BACK)
 #: By clause: why clients were sent back.
 _BECAUSE = {
     RollbackReason.PURGE: ": a purge of deletions overtook what the client has",
@@ -401,24 +403,26 @@ class Rollbacks:
     """The rollbacks of an input: loops, whatever was granted in between, and those after which all went on."""
 
     def __init__(self, evidence: Evidence) -> None:
-        self._evidence, self._several = evidence, len(evidence.dcp) > 1
+        self.evidence, self._several = evidence, len(evidence.dcp) > 1
         self._every = find_rollbacks(evidence.ledger)
         #: by stream: the latest
         self._latest = {attempt.stream: each for each in self._every for attempt in each.attempts}
 
     def troubles(self) -> Iterator[Trouble]:
-        """Yield loops that streams do not show by themselves, and the other rollbacks of streams in no trouble."""
-        evidence = self._evidence
-        fine = {stream for stream, verdict in evidence.judged if stream.requests.rolled_back and verdict.degree is None}
+        """Yield loops that verdicts on streams do not say, and the other rollbacks of streams that are not wrong."""
         loops: dict[int, list[Rollback]] = {}
         others: dict[tuple[RollbackReason, int], list[Rollback]] = {}
+        degrees = {
+            stream: verdict.degree
+            for stream, verdict in self.evidence.judged
+            if stream.requests.rolled_back and verdict.situation not in _OF_STREAMS
+        }
         for each in self._every:
-            if each.attempts[-1].stream in fine:
-                number, clause = each.stream.connection.number, each.explanation.clause
-                if each.is_loop:
-                    loops.setdefault(number, []).append(each)
-                else:
-                    others.setdefault((clause, number), []).append(each)
+            stream, number = each.attempts[-1].stream, each.stream.connection.number
+            if each.is_loop and stream in degrees:
+                loops.setdefault(number, []).append(each)
+            elif degrees.get(stream, Degree.WRONG) is not Degree.WRONG:
+                others.setdefault((each.explanation.clause, number), []).append(each)
         for group in loops.values():
             yield _loop(group, self._several)
         for (clause, _), group in others.items():
@@ -427,7 +431,7 @@ class Rollbacks:
     def with_causes(self, trouble: Trouble, before: Iterable[str]) -> Trouble:
         """Return a trouble of rollbacks with what led to it, what its client has to take back, and how to go on."""
         each = next((self._latest[stream] for stream in trouble.streams if stream in self._latest), None)
-        advice = None if each is None else resume(each, self._evidence.ledger)
+        advice = None if each is None else resume(each, self.evidence.ledger)
         if each is None or advice is None:
             return replace(trouble, follows=(*before, *trouble.follows))
         which = f"{place(each.stream)}: " * (len(trouble.streams) > 1)
@@ -439,7 +443,7 @@ class Rollbacks:
         """Return the connections that servers ended just before streams were rolled back, by number, and in words."""
         found: dict[int, str] = {}
         for stream in trouble.streams[: words.NAMED]:
-            before = _before(self._evidence, stream)
+            before = _before(self.evidence, stream)
             if before is not None:
                 found[before.number] = server_ended(before, _open_at_end(before), several=self._several)
         return found
@@ -450,7 +454,7 @@ def _loop(group: Sequence[Rollback], several: bool) -> Trouble:
     name, target = words.who(first.stream.connection, several), seqno(first.first.rollback_seqno)
     if len(group) == 1:
         text = f"{place(first.stream)} of {name} was rolled back to {target}, {first.often}: "
-        text += f"a loop, as it asks from {seqno(first.first.start_seqno)} again each time"
+        text += f"a loop, as it asks {first.asked_again} again each time"
     else:
         listed = words.listed_vbuckets(each.stream.vbucket for each in group)
         text = f"{counted(len(group), 'vbucket')} of {name} are rolled back again and again: {listed}"

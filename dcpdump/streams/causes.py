@@ -72,7 +72,8 @@ _NOTE, _UNKNOWN = Degree.NOTE, Degree.UNKNOWN
 SITUATIONS = {
     Situation.LOOP: Proof(
         "rolled back",
-        "the same rollback more than three times for the same request, whatever was granted in between",
+        "the same rollback more than three times for the same request, or for the uuid that does not fit, whatever was "
+        "granted in between",
     ),
     Situation.NAME_TAKEN: Proof(
         "name taken",

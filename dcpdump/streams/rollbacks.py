@@ -464,7 +464,11 @@ class Attempt(NamedTuple):
 
 @dataclass(slots=True)
 class Rollback:
-    """A rollback, and each time that a consumer got the same one, in the order of time."""
+    """A rollback, and each time that a consumer got the same one, in the order of time.
+
+    Of a consumer that goes on asking with a uuid by which it is sent back, all are the same one: it asks from further
+    on each time, as it was granted what follows in between.
+    """
 
     attempts: list[Attempt]
     explanation: Explanation
@@ -497,6 +501,14 @@ class Rollback:
     def often(self) -> str:
         """Return how often it was, and for how long, in words."""
         return f"{'at least ' * self.least}{times(self.count)} in {span(self.lasted_ns)}"
+
+    @property
+    def asked_again(self) -> str:
+        """Return what was asked for each time, in words."""
+        starts = sorted({each.start for each in self.requests})
+        if len(starts) == 1:
+            return f"from {seqno(self.first.start_seqno)}"
+        return f"with uuid 0x{self.first.vbucket_uuid or 0:x}, from {starts[0]} to {starts[-1]},"
 
     @property
     def first(self) -> Request:
@@ -538,10 +550,10 @@ def find_rollbacks(ledger: Ledger) -> list[Rollback]:
         return []
     retries, clients = _Retries(ledger), Clients(ledger)
     omitted, out = _omitted(ledger), []
-    for attempts in found:
+    for attempts, explanation in _joined([(each, explain(*_clearest(each), ledger)) for each in found]):
         attempts.sort(key=_asked)
         again, granted = retries.after(attempts[-1])
-        clearest, last = min(attempts, key=lambda each: bool(doubt(*each))), attempts[-1]
+        last = attempts[-1]
         lost = None if again is not None else clients.lost_since(last.stream.connection, last.request.answered_ns)
         place, target = _place(last.stream), last.request.rollback_seqno
         behind = max(omitted.get((place, target), 0), omitted.get((place, None), 0))
@@ -552,8 +564,36 @@ def find_rollbacks(ledger: Ledger) -> list[Rollback]:
             text = f"over {_FURTHER} requests since may be its consumer's, not all were compared"
             lost = Unknown(Reason.TOO_MANY, text)
         least = bool(behind) or _same(last) in crowded
-        out.append(Rollback(attempts, explain(*clearest, ledger), again, granted, lost, least))
+        out.append(Rollback(attempts, explanation, again, granted, lost, least))
     return out
+
+
+def _clearest(attempts: list[Attempt]) -> Attempt:
+    """Return the first of equal rollbacks whose request is certain, if any is."""
+    return min(attempts, key=lambda each: bool(doubt(*each)))
+
+
+#: Clauses that send a client back whenever it asks with the same uuid.
+_OF_UUIDS = (RollbackReason.SNAPSHOT, RollbackReason.UUID)
+_Explained = tuple[list[Attempt], Explanation]
+
+
+def _joined(found: list[_Explained]) -> list[_Explained]:
+    """Return equal rollbacks, and those of one consumer, uuid and seqno as one where together they are a loop."""
+    chains: dict[Hashable, list[_Explained]] = {}
+    for each in found:
+        (attempts, explanation), request = each, each[0][0].request
+        if explanation.clause in _OF_UUIDS:
+            key = _place(attempts[0].stream), request.vbucket_uuid, request.rollback_seqno
+            chains.setdefault(key, []).append(each)
+    gone: set[int] = set()
+    for chain in chains.values():
+        (first, _), mine = chain[0], chain[0][0][0].stream.connection
+        others = [each for each, _ in chain[1:] if same(each[0].stream.connection, mine)]
+        if others and sum(1 + each.request.repeats for group in (first, *others) for each in group) > LOOP:
+            gone.update(map(id, others))
+            first += [attempt for group in others for attempt in group]
+    return [each for each in found if id(each[0]) not in gone]
 
 
 def begins_loop(request: Request, target: int | None, stream: Stream) -> bool:
