@@ -180,7 +180,9 @@ class Silences:
             return Silence(False, f"other streams were served {passed:,} times meanwhile")
         latest = turns.latest[kind]
         latest_ns = None if latest is None else _left(latest, kind)
-        if latest_ns is not None and (between(latest_ns, now_ns) or 0) >= patience_ns:
+        if latest_ns is not None and (between(latest_ns, now_ns) or 0) >= max(
+            patience_ns, MANY * turns.pauses_ns[kind]
+        ):
             source = "from disk" if kind else "from memory"
             return Silence(False, f"its producer serves others, and none {source} since {clock(latest_ns)}")
         return Silence(True, "its producer serves other streams in turn")

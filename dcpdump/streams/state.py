@@ -37,7 +37,9 @@ class Turns:
     served: "Stream | None" = None  #: whose message came last
     counts: list[int] = field(default_factory=lambda: [0, 0])  #: turns so far, from memory and from disk
     latest: "list[Stream | None]" = field(default_factory=lambda: [None, None])  #: whose turn came last, of each
+    left_ns: list[int] = field(default_factory=lambda: [0, 0])  #: when another stream's turn came, by what was left
     pause_ns: int = SECOND  #: the longest that the producer was silent inside a snapshot, and then went on
+    pauses_ns: list[int] = field(default_factory=lambda: [0, 0])  #: the longest that it served the other kind alone
 
     def pause(self, since_ns: int | None, until_ns: int | None, longest_ns: int = 0) -> None:
         """Take how long the producer was silent inside a snapshot; ``longest_ns``: of what follows, between two."""
@@ -48,7 +50,11 @@ class Turns:
 
     def serve(self, stream: "Stream", *, begins: bool = False) -> None:
         """Take it that the message at hand is of another stream than the one before, or ``begins`` a snapshot."""
-        kind = stream.from_disk
+        kind, before, now_ns = stream.from_disk, self.served, stream.traffic.last_ns
+        if before is not None and before is not stream:
+            self.left_ns[before.from_disk] = before.traffic.last_ns or 0
+            if now_ns is not None and self.left_ns[kind] and not begins:
+                self.pauses_ns[kind] = max(self.pauses_ns[kind], now_ns - self.left_ns[kind])
         self.served = stream
         if begins or self.latest[kind] is not stream:
             self.latest[kind] = stream

@@ -149,6 +149,34 @@ def rollback(*, again: int = 0) -> str:
     return text + flowing(5, 96)
 
 
+def slow_disk(*, stops: bool = False) -> str:
+    """Return streams that are read from a slow disk, a document each 20 s, beside others that change all the while."""
+    text = connection() + "".join(f"STREAM vb={vb}\n" for vb in range(6))
+    text += "".join(marker(vb, 0, 20, DISK_FLAGS) for vb in range(2))
+    for second in range(240):
+        if second % 20 == 0:
+            text += NOOP + "".join(items(vb, (second // 20 + 1,)) for vb in range(2) if not stops or second < 100)
+        text += "".join(live(vb, second + 1, second + 1) for vb in range(2, 6)) + "WAIT 1\n"
+    return text
+
+
+def after_failover(*, adopts: bool = True, further: int = 0) -> str:
+    """Return a client that resumes each time its stream ends: with the uuid of the new branch, or with the old one.
+
+    ``further``: how much further it comes each time.
+    """
+    text, start, granted = connection(), 100, "RX stream-request-response{success, failover-log=0xb:90|0xa:0}\n"
+    for at in range(6):
+        back = not adopts or not at
+        text += f"TX stream-request{{vb=5, start={start}, vbucket-uuid={'0xa' if back else '0xb'}}}\n"
+        if back:
+            text += "RX stream-request-response{rollback, rollback-seqno=90}\n"
+            text += "TX stream-request{vb=5, start=90, vbucket-uuid=0xa}\n"
+        text += granted + live(5, 91 if back else start + 1, start + 5) + "WAIT 3\nRX stream-end{vb=5, status=2}\n"
+        start += further if not adopts else 5
+    return text + f"WAIT 19\n{NOOP}"
+
+
 #: Ordinary life by name: the conversation, its sick twin, and the code of that one's first trouble.
 LIVES: dict[str, tuple[str, str, str]] = {
     "an initial load of 16 vbuckets in turn": (load(16, each=1.5), load(16, 24, each=1.5, stuck=5), "stuck"),
@@ -173,9 +201,13 @@ LIVES: dict[str, tuple[str, str, str]] = {
     "a client that is stopped": (stopped(), stopped("RST RX\n"), "connection-closed"),
     "a client that closes": (stopped("FIN TX\nFIN RX\n"), stopped("FIN RX\nFIN TX\n"), "connection-closed"),
     "a client that is restarted": (stopped(restarted=True), stopped(restarted=True, again=7), "reconnects"),
+    "a client that is stopped once": (stopped(), stopped("RST RX\n", again=8), "reconnects"),
+    "changes beside a slow disk": (slow_disk(), slow_disk(stops=True), "stuck"),
     "a slow consumer for an hour": (slow_consumer(), slow_consumer(10, stops=True), "blocked"),
     "a client without collections": (legacy(), filtered(advanced=False), "stuck"),
     "a client of one collection": (filtered(), filtered(advanced=False), "stuck"),
     "a backup": (backup(), backup(ends=False), "stuck"),
     "a rollback after a failover": (rollback(), rollback(again=5), "rollback-loop"),
+    "a new uuid after a failover": (after_failover(), after_failover(adopts=False), "rollback-loop"),
+    "a new uuid, and further": (after_failover(), after_failover(adopts=False, further=5), "rollback-loop"),
 }
