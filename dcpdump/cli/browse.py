@@ -17,7 +17,7 @@ import click
 
 from dcpdump.browse.analysis import Analysing
 from dcpdump.capture import expand
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import GroupedCommand, complete
 from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import (
     Hiding,
@@ -41,8 +41,6 @@ from dcpdump.index.columns import SPOOL_BYTES, Columns
 from dcpdump.processes import ForkedWorker, can_fork, write_all
 from dcpdump.record import DEFAULT_VALUE_BYTES
 from dcpdump.render.text_columns import bytes_text
-from dcpdump.spec import MESSAGES, PUSHES
-from dcpdump.spec.statuses import STATUS
 from dcpdump.text import INSTALL_BROWSE, nearest
 
 if TYPE_CHECKING:
@@ -141,6 +139,7 @@ def _options() -> dict[str, click.Option]:
     def command(**_: object) -> None:
         """Choose frames."""
 
+    complete(command.params)
     options = [each for each in command.params if isinstance(each, click.Option)]
     return {each.opts[-1].lstrip("-"): each for each in options if each.name != _ZONE}
 
@@ -217,21 +216,20 @@ def with_clause(text: str, name: str, value: str) -> str:
 
 
 def completions(text: str) -> list[str]:
-    """Return what a text may be completed to: names of options, of messages, statuses and kinds."""
+    """Return what a text may be completed to: names of options, and the words that a shell completes behind these."""
     before, blank, last = text.rpartition(" ")
     head = before + blank
     try:
-        complete = _split(before)
+        words = _split(before)
     except ValueError:
         return []
-    option = _options().get(complete[-1].lstrip("-")) if complete else None
-    if option is not None and not option.is_flag and not _is_value(complete):
-        done, comma, word = last.rpartition(",")
-        bang = "!" * word.startswith("!")
-        names = _values(option.opts[-1].lstrip("-"))
-        return [head + done + comma + bang + name for name in _beginning(names, word[len(bang) :])]
-    dashes = last[: len(last) - len(last.lstrip("-"))]
-    return [f"{head}{dashes}{name} " for name in _beginning(_options(), last.lstrip("-"))]
+    option = _options().get(words[-1].lstrip("-")) if words else None
+    if option is not None and not option.is_flag and not _is_value(words):
+        context = click.Context(click.Command("filter"))
+        return [head + item.value for item in option.type.shell_complete(context, option, last)]
+    name = last.lstrip("-")
+    dashes, begun = last.removesuffix(name), name.lower().replace("_", "-")
+    return [f"{head}{dashes}{each} " for each in _options() if each.startswith(begun)]
 
 
 def _is_value(words: Sequence[str]) -> bool:
@@ -241,20 +239,6 @@ def _is_value(words: Sequence[str]) -> bool:
         option = _options().get(word.lstrip("-"))
         value = not value and option is not None and not option.is_flag
     return not value
-
-
-def _beginning(names: Iterable[str], start: str) -> list[str]:
-    folded = start.lower().replace("-", "_")
-    return [name for name in names if name.lower().replace("-", "_").startswith(folded)]
-
-
-def _values(option: str) -> list[str]:
-    if option == "opcode":
-        names = {message.name.removeprefix("DCP_").lower() for message in (*MESSAGES.values(), *PUSHES.values())}
-        return sorted(names)
-    if option == "status":
-        return sorted(name.lower().replace(" ", "_") for name in STATUS.names.values())
-    return ["request", "response"] if option == "kind" else []
 
 
 _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"

@@ -37,12 +37,16 @@ class Completed(click.types.StringParamType):
         """Return the words that go on as the last one begins."""
         before, comma, word = incomplete.rpartition(",")
         sign = "!" if word.startswith("!") else ""
-        begun = word.removeprefix(sign).casefold()
+        begun = _folded(word.removeprefix(sign))
         return [
             CompletionItem(f"{before}{comma}{sign}{choice}", help=about)
             for choice, about in self._choices()
-            if choice.casefold().startswith(begun)
+            if _folded(choice).startswith(begun)
         ]
+
+
+def _folded(word: str) -> str:
+    return word.casefold().replace("-", "_")
 
 
 class File(click.types.StringParamType):
@@ -76,10 +80,10 @@ def words_of(names: Sequence[tuple[str, str]], incomplete: str) -> list[Completi
 
 
 def _opcodes() -> Iterable[tuple[str, str]]:
-    from dcpdump.spec import MESSAGES
+    from dcpdump.spec import MESSAGES, PUSHES
 
     numbers: dict[str, list[str]] = {}
-    for opcode, message in MESSAGES.items():  # NOOP is two of them, and an option takes both
+    for opcode, message in (*MESSAGES.items(), *PUSHES.items()):  # NOOP is two of them, and an option takes both
         numbers.setdefault(message.name.removeprefix("DCP_").lower(), []).append(f"0x{opcode:02x}")
     return [(name, ", ".join(opcodes)) for name, opcodes in numbers.items()]
 

@@ -81,20 +81,24 @@ class Job:
     inputs: tuple[str, ...]
     output: str
     capture_id: str
-    chain: str
-    tables: tuple[str, ...]
-    keep_index: bool
     choice: "Options"
-    master: str | None
     conf: dict[str, str]
     split_bytes: int
     file_bytes: int
+    given: InputOptions
+    chain: str
+    tables: tuple[str, ...]
+    keep_index: bool
+    master: str | None
     jobs: int | None
     quiet: bool
     watch: bool
     idle: float
     duration: float | None
-    given: InputOptions
+
+
+#: What a job has of the options as they are given.
+_AS_GIVEN = "chain tables keep_index master jobs quiet watch idle duration".split()
 
 
 @click.command(
@@ -146,19 +150,10 @@ class Job:
 def pipeline(
     captures: tuple[str, ...],
     engine: str,
-    master: str | None,
     conf: tuple[tuple[str, str], ...],
-    tables: tuple[str, ...],
     capture_id: str | None,
-    chain: str,
     split: int,
     file_mb: int | None,
-    keep_index: bool,
-    quiet: bool,
-    watch: bool,
-    idle: float,
-    duration: float | None,
-    jobs: int | None,
     **options: Any,
 ) -> int:
     """Write archives of captures as tables: frames, gaps, streams, findings, files.
@@ -174,31 +169,23 @@ def pipeline(
     folder = folder_of(shown.path)
     given = input_of(options, captures)
     job = Job(
-        captures,
-        folder,
-        capture_id or _named(captures),
-        chain,
-        tables,
-        keep_index,
-        _choice(chosen, shown, given, split),
-        master,
-        _cores(jobs, master) | dict(conf),
-        split,
-        file_mb * 1_000_000 if file_mb else split,
-        jobs,
-        quiet,
-        watch,
-        idle,
-        duration,
-        given,
+        inputs=captures,
+        output=folder,
+        capture_id=capture_id or _named(captures),
+        choice=_choice(chosen, shown, given, split),
+        conf=_cores(options["jobs"], options["master"]) | dict(conf),
+        split_bytes=split,
+        file_bytes=file_mb * 1_000_000 if file_mb else split,
+        given=given,
+        **{name: options[name] for name in _AS_GIVEN},
     )
-    if given.keys.files and watch:
+    if given.keys.files and job.watch:
         raise click.UsageError(_SEALED)
-    if keep_index and shown.redactor is not None:
+    if job.keep_index and shown.redactor is not None:
         raise click.UsageError(_HIDDEN)
-    if watch and is_given("tables") and not set(tables) <= set(WATCHED):
+    if job.watch and is_given("tables") and not set(job.tables) <= set(WATCHED):
         raise click.UsageError(f"--watch writes {', '.join(WATCHED)} alone: the others look at all of an input")
-    return follow(job, engine) if watch else run(job, engine)
+    return follow(job, engine) if job.watch else run(job, engine)
 
 
 # Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
