@@ -1,4 +1,4 @@
-"""Build the columns of a batch, filled in pieces, some rows here and some there."""
+"""Build the columns of a batch, some rows at a time, in any order."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -11,14 +11,14 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Numbers
 
 # -- any values as Arrow's arrays: what does not fit its column becomes null --------------------------
-# Knows types and nothing of frames. Text may hold half a character (JSON can spell a lone surrogate): it is replaced by
-# its escape, as JSON has it.
+# Knows types, and nothing about frames. Text may have a lone surrogate, which JSON can spell: it is replaced by its
+# JSON escape.
 
 _MISFITS = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
 
 def fitted(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """Return values as an array, and the indices of those of which something did not fit."""
+    """Return values as an array, and the indices of those that do not fit completely."""
     try:
         return pa.array(values, kind), []
     except _MISFITS:
@@ -39,7 +39,7 @@ def encodable(text: str) -> str:
 
 
 def _fit(value: Any, kind: pa.DataType) -> tuple[Any, bool]:
-    """Return as much of a value as fits, and whether that is all of it."""
+    """Return as much of a value as fits, and whether it fits completely."""
     if value is None:
         return None, True
     if pa.types.is_struct(kind) and isinstance(value, dict):
@@ -89,7 +89,7 @@ class Vocabulary:
 
 
 class ColumnBuilder:
-    """A batch of ``count`` rows. What is never put is null. ``names``: of the columns that are built; None: all."""
+    """A batch of ``count`` rows. Values never put are null. ``names``: the columns to build; None: all."""
 
     def __init__(
         self, schema: pa.Schema, count: int, vocabulary: Vocabulary, names: Collection[str] | None = None
@@ -104,7 +104,7 @@ class ColumnBuilder:
         self._whole: dict[str, Array] = {}
 
     def has(self, *names: str) -> bool:
-        """Return whether any of these columns is built."""
+        """Return whether any of these columns is to be built."""
         return any(name in self._names for name in names)
 
     def all(self, name: str, values: Array) -> None:
@@ -140,7 +140,7 @@ class ColumnBuilder:
             self._codes[name][rows] = self._vocabulary.codes(name, words)[which]
 
     def pick(self, name: str, rows: Array, source: pa.Array, which: Array | None = None) -> None:
-        """Put values of an array into some rows; ``which``: the index for each row; None: one after the other."""
+        """Put values of an array into some rows; ``which``: the index for each row; None: in order."""
         if name not in self._names:
             return
         if name not in self._picked:
@@ -152,7 +152,7 @@ class ColumnBuilder:
         sources.append(source)
 
     def objects(self, name: str, rows: list[int], values: list[Any]) -> list[int]:
-        """Put Python objects into some rows, whatever the column's type; return the rows that they do not fit."""
+        """Put Python objects into some rows of a column of any type; return the rows whose objects do not fit."""
         kind = self._schema.field(name).type
         if pa.types.is_dictionary(kind):
             texts = [encodable(value) for value in values]

@@ -1,4 +1,4 @@
-"""Write the folder of an export. It appears whole, with all its files, or not at all.
+"""Write the folder of an export. It appears complete, with all its files, or not at all.
 
 It is filled beside its final name, for its owner alone (captures hold documents), and renamed at the end.
 """
@@ -27,9 +27,9 @@ from dcpdump.unfinished import UnfinishedFolder
 
 # -- writers of a table: Parquet, Arrow, csv ----------------------------------------------------------
 
-#: Rows of a row group, at most: many enough to compress well, few enough to be skipped one by one.
+#: The most rows of a row group: enough to compress well, few enough to skip groups one by one.
 ROW_GROUP = 1_048_576
-#: Bytes in memory at which a row group is ended, whatever its rows.
+#: Bytes in memory at which a row group ends, even with few rows.
 ROW_GROUP_BYTES = 8 * 1024 * 1024
 
 
@@ -74,18 +74,18 @@ class ParquetFile:
             self.end_group()
 
     def close(self) -> None:
-        """Write what is left, and the footer."""
+        """Write the last rows, and the footer."""
         self.end_group()
         self._writer.close()
 
     def give_up(self) -> None:
-        """Close the file as it is. Arrow would do it later, and complain that what it writes to is closed."""
+        """Close the incomplete file. Otherwise Arrow would close it later, and fail since its target is closed."""
         with suppress(pa.ArrowException, OSError):
             self._writer.close()
         self._writer.is_open = False
 
     def end_group(self) -> None:
-        """Write the rows so far as a group, which can be read by itself."""
+        """Write the rows so far as a row group, which can be read separately."""
         if not self._held:
             return
         table = pa.Table.from_batches(self._held, self._schema)
@@ -94,7 +94,7 @@ class ParquetFile:
 
 
 class ArrowFile:
-    """Arrow's own file format, as it lies in memory.
+    """Arrow's own file format.
 
     A file's dictionary can only grow, and a first dictionary without words cannot. So a column without words in the
     first batch begins with an empty word, which no row has.
@@ -258,7 +258,7 @@ class Tables:
             raise unwritable(error, self._path) from error
 
     def _put(self, folder: Path | None) -> None:
-        """Put a folder, or none, in the place of an earlier export, which is set aside until it is there."""
+        """Replace an earlier export by a folder, or by none; until then the old one is kept aside."""
         with signals_held():
             old = None
             if self._final.exists():
@@ -273,7 +273,7 @@ class Tables:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._unfinished.remove()  # once published, it is not there any more
+        self._unfinished.remove()  # after publishing it no longer exists
 
 
 def _refuse_to_harm(final: Path, path: str, force: bool) -> None:
@@ -295,14 +295,14 @@ def _refuse_to_harm(final: Path, path: str, force: bool) -> None:
 
 T = TypeVar("T")
 
-#: Pieces that wait; more would only take memory.
+#: How many pieces may wait; more would only take memory.
 WAITING = 3
 
 
 class BackgroundWriter(Generic[T]):
-    """A thread that does ``work`` with each piece that it is fed, in order. Not ``threaded``: at once, by the caller.
+    """A thread that calls ``work`` with each piece that it is fed, in order.
 
-    Where no thread can be started, the caller does the work too.
+    Not ``threaded``, or where no thread can be started, the caller does the work.
     """
 
     def __init__(self, work: Callable[[T], None], *, threaded: bool) -> None:
@@ -342,15 +342,15 @@ class BackgroundWriter(Generic[T]):
 
 
 # -- batches as bytes, from the process that made them to the one that writes them --------------------
-# Only columns with values are passed. Each batch comes with its own words; the receiver numbers them alike in every
-# batch, in the order in which they occur.
+# Only columns with values are sent. Each batch has its own dictionary; the receiver gives words the same number in
+# every batch, in the order in which they occur.
 
-#: Key of a batch's metadata: in how many of its rows a value was cut.
+#: The metadata key for the number of rows with a cut value.
 _CUT = b"cut"
 
 
 def pack_batch(batch: pa.RecordBatch | None, cut: int = 0) -> bytes:
-    """Return a batch as bytes, empty where it has no rows. ``cut``: in how many of them a value was cut."""
+    """Return a batch as bytes, empty without rows. ``cut``: how many rows have a cut value."""
     if batch is None or not batch.num_rows:
         return b""
     batch = batch.select([at for at, column in enumerate(batch.columns) if column.null_count < len(column)])

@@ -1,7 +1,7 @@
 """Make batches of the table ``frames`` from parts of frames.
 
-Frames that a plan decodes are gathered column by column. What turns out not to be plain (a key that ends inside its
-collection id) is decoded as a single frame after all.
+Frames with a plan are gathered column by column. A frame that turns out not to be ordinary (a key that ends inside its
+collection id) is decoded as a record.
 """
 
 import json
@@ -37,13 +37,13 @@ from dcpdump.wire.value import LEFT_OUT, Body, open_rest, open_value
 # -- rows of frames that no plan decodes: the flat record, typed --------------------------------------
 
 Row = dict[str, Any]
-#: Columns that have values, which may be long.
+#: Columns with values, which may be long.
 VALUES = frozenset({"value", "items"})
 
 
 def row_of(record: Record, value_bytes: int | None) -> Row:
     """Return the columns of one frame that are not null."""
-    flat = as_json(record, value_bytes=0)  # values are bytes here, so that their text is not made
+    flat = as_json(record, value_bytes=0)  # values are bytes here, so that no text is made of them
     fields = flat.pop("fields", {})
     out = {**fields, **flat}
     out = {name: value for name, value in out.items() if name in _NAMES}
@@ -101,7 +101,7 @@ def batch_of_records(
 
 
 def misfit(name: str) -> Row:
-    """Return the problem of a frame of which a value does not fit its column."""
+    """Return the problem of a frame with a value that does not fit its column."""
     return {"text": f"{name} does not fit its column", "offset": 0, "length": 0}
 
 
@@ -114,7 +114,7 @@ def _column(rows: Sequence[Row], field: pa.Field) -> tuple[pa.Array, list[int]]:
 
 
 def _identities() -> frozenset[str]:
-    """Return the names of fields whose numbers the flat record spells as hexadecimal text."""
+    """Return the names of fields whose numbers are hexadecimal text in the flat record."""
     parts = [part for message in (*MESSAGES.values(), *PUSHES.values()) for part in _parts(message)]
     flat = [slot.field for part in parts if isinstance(part, FlatTable) for slot in part.slots]
     items = [field for part in parts if isinstance(part, Repeat) for field in part.fields]
@@ -147,13 +147,13 @@ def _numbers(item: Row) -> Row:
 
 
 # -- keys and values of frames that a plan took; those that are compressed or have xattrs, decoded ----
-# Arrow's arrays are laid over the bytes of a part, so that keys and values are copied once, by Arrow.
+# Arrow's arrays are views of the bytes of a part, so that keys and values are copied only once, by Arrow.
 
 _HEX = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), "u2")
 
 
 class Values:
-    """The keys and values of a part's planned frames, by row. Decodes only those that are ``wanted``.
+    """The keys and values of a part's planned frames, by row. Only the rows ``wanted`` are decoded.
 
     Not ``opened``: no value is decompressed; not ``judged``: no JSON is checked that is not compressed.
     """
@@ -163,7 +163,7 @@ class Values:
         header, count = part.header, len(part)
         self.planned = part.plan >= 0
         self.total = np.zeros(count, np.int64)  #: bytes of value without metadata
-        self.length = np.zeros(count, np.int64)  #: the same of values that are bytes and no fields
+        self.length = np.zeros(count, np.int64)  #: the same for values without fields
         document = np.zeros(count, bool)
         for group in part.groups:
             rows, layout = group.rows, group.plan.layout
@@ -174,9 +174,9 @@ class Values:
                 self.length[rows] = self.total[rows]
         self._document = document & self.planned & wanted
         self._start, self._logical, self._end, self.collection, self.split, sound = part.keys
-        self.unsound = np.flatnonzero(wanted & ~sound)  #: rows whose keys begin with no collection id of a data key
-        self._bodies: dict[int, Body] = {}  # of values that are not shown as they are on the wire
-        #: By row: what is wrong with values that are not what their datatypes say, and in words.
+        self.unsound = np.flatnonzero(wanted & ~sound)  #: rows whose keys do not begin with a valid collection id
+        self._bodies: dict[int, Body] = {}  # decoded values that differ from those on the wire
+        #: By row: the fault of a value that contradicts its datatype, and its text.
         self.faults: dict[int, tuple[Fault, str]] = {}
         if opened:
             self._open(np.flatnonzero(self._document & (self.length > 0)), judged=judged)
@@ -185,13 +185,13 @@ class Values:
         for row in np.flatnonzero(self.faulty & part.knows(UNDERLYING)).tolist():
             start, end = int(self._end[row]), int(self._end[row] + self.length[row])
             self._bodies[row] = open_rest(part.data[start:end], int(header.datatype[row]))
-        self.whole = self.total.copy()  #: the same as columns have them: decompressed, without xattrs
+        self.whole = self.total.copy()  #: values for columns: decompressed, without xattrs
         self.whole[list(self._bodies)] = [len(body.value) for body in self._bodies.values()]
 
     # -- what is not as its datatype says ---------------------------------------------------------------
 
     def _open(self, rows: Array, *, judged: bool) -> None:
-        """Decode values that are compressed or have xattrs, and check those that are marked JSON."""
+        """Decode values that are compressed or have xattrs, and check values whose datatype is JSON."""
         datatype = self._part.header.datatype[rows]
         plain = rows[(datatype == JSON) & judged]
         if len(plain):
@@ -212,7 +212,7 @@ class Values:
             self.faults[int(rows[place])] = Fault.NOT_JSON, fault
 
     def put_faults(self, columns: ColumnBuilder, rows: Array, place: Array) -> None:
-        """Put what is wrong with values into columns: a hint where the datatype may describe one that was left out."""
+        """Put faults of values into columns; a hint if the datatype may describe a value that was not sent."""
         rows = rows[self.faulty[rows]]
         hinted = self._part.knows(UNDERLYING)[rows]
         if hinted.any():
@@ -255,7 +255,7 @@ class Values:
             columns.pick("value", place[mine], pa.array(heads, pa.binary()))
 
     def put_xattrs(self, columns: ColumnBuilder, rows: Array, place: Array) -> None:
-        """Put xattrs into a column, and what cannot be read of those that are damaged into another."""
+        """Put xattrs into a column, and the unreadable rest of damaged ones into another."""
         wanted = set(rows.tolist()) if self._bodies else set()
         bodies = {row: body for row, body in self._bodies.items() if row in wanted}
         split = {row: list(dict(body.xattrs).items()) for row, body in bodies.items() if body.xattrs is not None}
@@ -274,7 +274,7 @@ class Values:
         return between.take(laid.places(which))
 
     def _by_place(self, rows: Array) -> Array:
-        """Return rows sorted by the offset of their bytes: several connections take turns in a part."""
+        """Return rows sorted by the offset of their bytes, as connections alternate in a part."""
         places = np.full(len(self._rank), -1, np.int64)
         places[self._rank[rows]] = np.arange(len(rows))
         return places[places >= 0]
@@ -298,21 +298,21 @@ def hexed(values: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(moved), pa.py_buffer(digits)])
 
 
-#: Columns that every frame has, whoever decoded it.
+#: Columns that both planned frames and records have.
 _COMMON = frozenset(
     "frame packet file time time_ns connection direction src dst offset length gap_before magic kind opcode name "
     "opaque cas datatype datatype_names".split()
 )
-#: Columns for which values are decompressed and freed of xattrs; and those for which JSON is judged too.
+#: Columns that need values decompressed and without xattrs; and those that also need JSON checked.
 _OPENED, _JUDGED = frozenset({"value", "value_length", "xattrs", "xattrs_unread_hex"}), frozenset({"problems", "hints"})
 #: By the number of a datatype: its words.
 _DATATYPES = pa.array([list(DATATYPE.describe(value)) for value in range(256)], schema.WORDS)
 
 
 class FrameTable:
-    """A builder that is fed parts and returns batches of the frames that are wanted, ``count`` of them at most.
+    """A builder that is fed parts and returns batches of the frames that pass the filter, at most ``count``.
 
-    ``apart``: each batch has a dictionary of its own, instead of words numbered alike in every batch.
+    ``apart``: each batch has its own dictionary; otherwise words have the same number in every batch.
     """
 
     def __init__(
@@ -332,17 +332,17 @@ class FrameTable:
         self._apart = apart
         self._columns: Collection[str] = schema.frames().names
         self.rows = 0  #: rows returned so far
-        self.cut = 0  #: of these, the ones in which a value was cut
+        self.cut = 0  #: how many of these have a cut value
 
     def choose(self, columns: Collection[str]) -> None:
         """Build only these columns."""
         self._columns = frozenset(columns)
 
     def feed(self, part: Part) -> pa.RecordBatch | None:
-        """Return the rows of a part that are wanted; None where there are none."""
+        """Return the rows of a part that pass the filter; None without any."""
         keep, values = self._choose(part)
         rows = np.flatnonzero(keep)
-        if self._redactor is not None:  # it takes frames one by one
+        if self._redactor is not None:  # records are handled one by one
             for row in rows[values.planned[rows]].tolist():
                 part.records[row] = part.record(row)
             values.planned[rows] = False
@@ -372,7 +372,7 @@ class FrameTable:
     # -- choosing ---------------------------------------------------------------------------------------
 
     def _choose(self, part: Part) -> tuple[Array, Values]:
-        """Return which rows are wanted, and their values; rows that turn out not to be plain are decoded as records."""
+        """Return the rows that pass the filter, and their values. Rows that are not ordinary are decoded as records."""
         wanted = self._wanted
         keep = wanted.by_header(part)
         for group in part.groups:
@@ -511,7 +511,7 @@ class FrameTable:
 
 
 def _put_collection_names(columns: ColumnBuilder, part: Part, rows: Array, at: Array, collections: Array) -> None:
-    """Put the names of collections, as known at each row: between two frames that name some, they are the same."""
+    """Put the names of collections as known at each row. They change only at frames that name collections."""
     naming = np.flatnonzero(np.isin(part.header.opcode, sorted(NAMING)))
     since = np.searchsorted(naming, rows) * len(part.places) + part.place[rows]
     _, _, where = distinct(since)

@@ -1,4 +1,4 @@
-"""Make the rows of the tables beside frames: what a reading finds out of streams, losses and files."""
+"""Make the rows of the tables ``gaps`` and ``files``, and collect those of ``streams`` and ``findings``."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ from dcpdump.streams.verdict import Judge
 # -- rows of ``files`` and ``gaps``: what each capture has, and which bytes were lost -----------------
 
 
-_Lost = tuple[Ends, int, Gap]  #: whose bytes, from which offset on, and what is known of them
+_Lost = tuple[Ends, int, Gap]  #: the direction, the offset, and the lost bytes
 GAPS = ColumnSet[_Lost](
     Column("connection", lambda row: row[0].connection),
     Column("direction", lambda row: row[0].direction),
@@ -41,7 +41,7 @@ GAPS = ColumnSet[_Lost](
     Column("file", lambda row: row[2].seen.file),
 )
 
-_File = tuple[str, int, int | None, int | None, str]  #: its name, its packets, the first and the last, its problems
+_File = tuple[str, int, int | None, int | None, str]  #: name, packets, times of the first and the last, problems
 FILES = ColumnSet[_File](
     Column("file", lambda row: row[0]),
     Column("size", lambda row: os.path.getsize(row[0]) if os.path.isfile(row[0]) else None),
@@ -66,7 +66,7 @@ def files() -> pa.Schema:
 
 
 def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.RecordBatch:
-    """Return the rows of ``gaps``: what was skipped has none."""
+    """Return the rows of ``gaps``; skipped bytes have none."""
     rows = [
         stored(GAPS, (ends, each.gap.offset, gap))
         for each in lost
@@ -95,7 +95,7 @@ class Files:
             self._seen[name] = count + int(mine.sum()), first, last
 
     def rows(self, problems: dict[str, list[str]]) -> pa.RecordBatch:
-        """Return the rows of ``files``; ``problems``: by file, what was found wrong with it."""
+        """Return the rows of ``files``; ``problems``: the faults of each file."""
         nothing = (0, None, None)
         rows = [(name, *self._seen.get(name, nothing), "; ".join(found)) for name, found in problems.items()]
         return batch_of([stored(FILES, row) for row in rows], files())
@@ -106,7 +106,7 @@ JUDGED = frozenset({"streams", "findings"})
 
 
 class OtherTables:
-    """The tables of these names. ``streams`` and ``findings`` need a dissection that is Watching."""
+    """The tables of these names. ``streams`` and ``findings`` need a dissection that watches streams."""
 
     def __init__(
         self, names: Collection[str], dissection: BlockDissector[Any], redactor: Redactor | None = None
@@ -114,14 +114,14 @@ class OtherTables:
         self._names, self._dissection, self._redactor = names, dissection, redactor
         self._files = Files()
         self._last_ns: int | None = None  # the time of the last packet
-        self._early: list[pa.RecordBatch] = []  # rows of streams that were evicted
+        self._early: list[pa.RecordBatch] = []  # rows of streams that were forgotten
         self._judging: Judging | None = None
         if not JUDGED.isdisjoint(names) and isinstance(dissection, Watching):
             self._judging = Judging(dissection, rules="findings" in names, redactor=redactor, evicting=self._evict)
 
     @property
     def needs_all(self) -> bool:
-        """Return whether every frame has to be taken."""
+        """Return whether a table needs every frame."""
         return self._judging is not None
 
     def meet(self, block: Block) -> None:
@@ -132,7 +132,7 @@ class OtherTables:
             self._judging.meet(block)
 
     def take(self, parts: Sequence[Part]) -> list[tuple[str, pa.RecordBatch]]:
-        """Judge frames, before the dissection's gaps are cleared; return rows of gaps, and of evicted streams."""
+        """Judge frames, before the dissection's gaps are cleared; return rows of gaps and of forgotten streams."""
         gaps = self._dissection.gaps
         rows = [("gaps", gap_rows(gaps, self._redactor))] if gaps and "gaps" in self._names else []
         if self._judging is not None:

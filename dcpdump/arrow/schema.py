@@ -1,7 +1,7 @@
 """Define the schemas of the tables: one column for each name of the flat record, typed by the protocol table.
 
-They are the same for every capture. A column of 64 bits stays one, bytes stay bytes, an enumeration is its number
-beside its name.
+Schemas are the same for every capture. 64-bit numbers and bytes keep their types; an enumeration has its number in one
+column and its name in another.
 """
 
 import json
@@ -24,11 +24,11 @@ FRAMES = "dcpdump.frames/1"
 Row = TypeVar("Row")
 _NOTHING: Mapping[str, pa.DataType] = MappingProxyType({})
 
-WORD = pa.dictionary(pa.int32(), pa.string())  #: text out of a small vocabulary
+WORD = pa.dictionary(pa.int32(), pa.string())  #: text from a small vocabulary
 WORDS = pa.list_(pa.string())
 MOMENT = pa.timestamp("us", tz="UTC")
 
-#: The word of a column's type → how it is stored.
+#: The type of a Column → its Arrow type.
 _STORED: dict[object, pa.DataType] = {
     types.INT: pa.int64(),
     types.ID: pa.int64(),
@@ -45,7 +45,7 @@ _STORED: dict[object, pa.DataType] = {
 }
 _UNSIGNED = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}
 
-#: What is not of the protocol table but of the frame's place, its header and its key and value.
+#: Columns that are not in the protocol table: context, header, key and value of the frame.
 _KNOWN: dict[str, pa.DataType] = {
     "frame": pa.int64(),
     "packet": pa.int64(),
@@ -98,7 +98,7 @@ _KNOWN: dict[str, pa.DataType] = {
     ),
     "hints": WORDS,
 }
-#: What the flat record calls otherwise, or does not have: its name there → the columns here.
+#: Names in the flat record that differ here → the columns here.
 _INSTEAD = {
     "time": ("time", "time_ns"),
     "connection": ("connection", "direction"),
@@ -109,16 +109,16 @@ _INSTEAD = {
 
 @cache
 def frames() -> pa.Schema:
-    """Return the schema of ``frames``: one row a frame, in the order in which they completed."""
+    """Return the schema of ``frames``: a row for each frame, in the order of completion."""
     types = {**_KNOWN, "framing": _framing(), **_parts()}
     names = [name for flat in columns() for name in _INSTEAD.get(flat, (flat,))]
-    # What has no type holds the names of flags, or of an enumeration's value.
+    # Columns without a type in the table have the names of flags, or of an enumeration's value.
     words = {name: WORDS if name.endswith("_names") else WORD for name in names}
     return versioned(FRAMES, [pa.field(name, types.get(name, words[name])) for name in names])
 
 
 def of_columns(version: str, columns: ColumnSet[Any], nested: Mapping[str, pa.DataType] = _NOTHING) -> pa.Schema:
-    """Return the schema of columns that are declared. ``nested``: the types of those that are lists and structures."""
+    """Return the schema of declared columns. ``nested``: the types of lists and structures among them."""
     fields = []
     for key, each in columns.keyed.items():
         if each.stored:
@@ -128,7 +128,7 @@ def of_columns(version: str, columns: ColumnSet[Any], nested: Mapping[str, pa.Da
 
 
 def stored(columns: ColumnSet[Row], row: Row) -> dict[str, Any]:
-    """Return a row as ``of_columns`` has it, but for what is nested, which stays as objects have it."""
+    """Return a row for the schema of ``of_columns``; nested values stay as they are in objects."""
     out: dict[str, Any] = {}
     for key, each in columns.keyed.items():
         value = each.get(row) if each.get is not None and each.stored else None
@@ -147,7 +147,7 @@ def text(schema: pa.Schema) -> str:
 
 
 def versioned(version: str, fields: Sequence[pa.Field | tuple[str, pa.DataType]]) -> pa.Schema:
-    """Return a schema that says its version."""
+    """Return a schema with its version in the metadata."""
     return pa.schema(fields, metadata={"schema": version, "creator": json.dumps({"tool": "dcpdump"})})
 
 
@@ -160,12 +160,12 @@ def _framing() -> pa.DataType:
 
 
 def _parts() -> dict[str, pa.DataType]:
-    """Return the type of every field and list that the table has in extras or value."""
+    """Return the type of every field and list in extras or values of the protocol table."""
     types: dict[str, pa.DataType] = {}
     for part in _table():
         kind = _type(part)
         name = part.key if isinstance(part, Field) else part.name
-        # A name stands for one thing: where widths differ, the wider holds both.
+        # A name has one column: where widths differ, the wider type holds both.
         if name not in types or (pa.types.is_integer(kind) and kind.bit_width > types[name].bit_width):
             types[name] = kind
     return types
@@ -186,7 +186,7 @@ def _type(part: Part) -> pa.DataType:
         if len(part.fields) == 1:
             return pa.list_(_scalar(part.fields[0]))
         fields = [_item_field(each) for each in part.fields]
-        if any(isinstance(each, Blob) for each in part.fields):  # documents: what is understood of them too
+        if any(isinstance(each, Blob) for each in part.fields):  # documents: with their decoded parts
             types = {**_KNOWN, "collection_name": pa.string()}
             understood = ("collection", "collection_name", "key", "value", "xattrs", "xattrs_unread_hex")
             fields += [pa.field(name, types[name]) for name in understood]

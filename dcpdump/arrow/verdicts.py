@@ -1,7 +1,7 @@
 """Make the tables ``streams``, a row for each DCP stream, and ``findings``, a row for each broken rule.
 
-The columns are the keys of ``dcpdump streams`` and ``dcpdump check`` as ndjson, typed. Numbers of frames are left out,
-since where many machines read one capture none counts its frames.
+The columns are the ndjson keys of ``dcpdump streams`` and ``dcpdump check``, with types. Frame numbers are left out,
+since where many machines read one capture, none counts all frames.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -41,12 +41,12 @@ _REQUEST = pa.struct(
         pa.field("status", pa.uint32()),
         pa.field("status_name", pa.string()),
         pa.field("rollback_seqno", _U64),
-        pa.field("clause", pa.string()),  # of a rollback: which of the protocol's explains it
+        pa.field("clause", pa.string()),  # of a rollback: the protocol's reason
         pa.field("why", pa.string()),
         pa.field("latency_us", _COUNT),
     ]
 )
-#: Streams in a batch, at most: as rows they take more memory than as streams.
+#: The most streams of a batch: rows take more memory than streams.
 _AT_ONCE = 4_096
 
 
@@ -66,7 +66,7 @@ def findings() -> pa.Schema:
 
 
 def verdict_rows(judging: Judging, names: Collection[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield batches of these two tables, each with its table's name, of what is closed: one at least of each."""
+    """Yield batches of these two tables with the table's name, of streams that are closed; at least one of each."""
     if "streams" in names:
         for batch in stream_rows(judging.ledger.streams, Judge(judging.ledger)):
             yield "streams", batch
@@ -75,7 +75,7 @@ def verdict_rows(judging: Judging, names: Collection[str]) -> Iterator[tuple[str
 
 
 def stream_rows(found: Sequence[Stream], judge: Judge, redactor: Redactor | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield batches of ``streams``, one at least. With a ``redactor`` they have hashes of names and addresses."""
+    """Yield batches of ``streams``, at least one. With a ``redactor``, names and addresses are hashed."""
     for at in range(0, max(1, len(found)), _AT_ONCE):
         yield batch_of([_stream(each, judge, redactor) for each in found[at : at + _AT_ONCE]], streams())
 

@@ -1,4 +1,4 @@
-"""Lay arrays of Arrow over arrays of NumPy: nothing is copied, nothing is converted."""
+"""Make Arrow arrays from NumPy arrays without copying or converting."""
 
 from functools import lru_cache
 from typing import Any
@@ -12,7 +12,7 @@ _CHUNK = 1 << 16
 
 
 def numbers(values: Array, kind: pa.DataType, null: Array | None = None) -> pa.Array:
-    """Return numbers of the column's own width as an array; ``null``: which of them are null."""
+    """Return numbers of the column's own width as an array; ``null``: a mask of nulls."""
     valid = None if null is None or not null.any() else bits(~null)
     if pa.types.is_boolean(kind):
         data = bits(values.astype(bool))
@@ -27,7 +27,7 @@ def places(which: Array, null: Array | None = None) -> pa.Array:
 
 
 def pieces(data: bytes, start: Array, end: Array) -> pa.Array:
-    """Return an array of binary over bytes: piece, what is between, piece, what is between …
+    """Return an array of binary over bytes: piece, bytes between, piece, bytes between …
 
     Pieces are in the order of their bytes and do not overlap.
     """
@@ -38,7 +38,7 @@ def pieces(data: bytes, start: Array, end: Array) -> pa.Array:
 
 
 def nothing(count: int, kind: pa.DataType) -> pa.Array:
-    """Return an array of nulls. They share their memory, since most columns are null in most batches."""
+    """Return an array of nulls; such arrays share memory, since most columns are null in most batches."""
     return _nulls(kind, -(-count // _CHUNK) * _CHUNK).slice(0, count)
 
 
@@ -54,5 +54,5 @@ def _nulls(kind: pa.DataType, count: int) -> pa.Array:
 
 @lru_cache(maxsize=64)
 def dtype(kind: pa.DataType) -> Any:
-    """Return NumPy's type of a number. Arrow's own answer loads pandas where that is installed, or needs it."""
+    """Return NumPy's type of a number. Arrow's own function imports pandas."""
     return np.dtype(np.int64 if pa.types.is_timestamp(kind) else str(kind))

@@ -195,7 +195,7 @@ class Begun(NamedTuple):
 
 
 class LanePlace(NamedTuple):
-    """The position of the next packet in a capture of a timeline: so many packets after a place."""
+    """The position of the next packet in a capture of a timeline: a place, and how many packets to skip from there."""
 
     name: str
     last_ns: int  #: of the packet before it, or of the capture's beginning

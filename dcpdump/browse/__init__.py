@@ -1,11 +1,12 @@
 """Browse captures in a terminal: frames, their fields and bytes, streams, findings, connections, dialogues.
 
-The screen asks, other processes read. ``reader`` asks ``frame_service``, which holds the index in a process of its own;
-``rows`` and ``search`` make what is listed of the index's columns. ``analysed`` makes the tabs from one reading of all
-frames, in another process, which ``analysis`` starts. Of the screen, ``pane`` draws lines under a cursor;
-``framelist``, ``tabs`` and ``frame_panes`` are panes; ``screen`` puts them below each other; ``browser`` knows the way
-through the frames; ``app`` gives the keys to those who answer them.
+The screen's process asks, other processes read. ``reader`` asks ``frame_service``, which has the index in another
+process; ``rows`` and ``search`` make the list from the index's columns. ``analysed`` makes the tabs from one reading of
+all frames, in a third process, which ``analysis`` starts. On the screen, ``pane`` draws lines under a cursor;
+``framelist``, ``tabs`` and ``frame_panes`` are panes; ``screen`` arranges them; ``browser`` moves through the frames;
+``app`` connects keys to these.
 
-Begin with ``keys``, the table of keys, then ``browser``. This package alone imports Textual, an extra. What runs in
-other processes (``frame_service``, ``rows``, ``analysed``) does not, and nothing before the first frames needs NumPy.
+Begin with ``keys``, the table of keys, then ``browser``. Only this package imports Textual, an extra; modules that run
+in other processes (``frame_service``, ``rows``, ``analysed``) do not. NumPy is imported after the first frames are
+shown. May import everything but ``cli``.
 """

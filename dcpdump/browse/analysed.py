@@ -1,4 +1,4 @@
-"""Make what the tabs of streams, findings and connections show, from one reading of all frames."""
+"""Make the tables of streams, findings and connections for the tabs, from one reading of all frames."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -23,14 +23,14 @@ from dcpdump.streams.wording import place, short_name
 from dcpdump.text import counted
 
 Row = TypeVar("Row")
-#: So wide are the texts below a table.
+#: The width of the texts below a table.
 _WIDTH = 110
-#: Dialogues of so many streams are made: those in trouble first.
+#: For how many streams dialogues are made: those in trouble first.
 _MOST_DIALOGUES = 20_000
 
 
 def analysis_of(evidence: Evidence) -> Analysis:
-    """Return what a reading that is over has to show."""
+    """Return the analysis of a completed reading."""
     worst_first = sorted(evidence.judged, key=lambda each: each[1].rank)
     by_frame: dict[int, list[Line]] = defaultdict(list)
     for finding, _ in evidence.findings:
@@ -47,12 +47,12 @@ def analysis_of(evidence: Evidence) -> Analysis:
 
 
 def stream_key(stream: Stream) -> StreamKey:
-    """Return where a stream is."""
+    """Return the connection, vbucket and id of a stream."""
     return stream.connection.number, stream.vbucket, stream.stream_id or 0
 
 
 def _tab(columns: ColumnSet[Row], found: Sequence[Row], nothing: str) -> TabRows:
-    """Return rows under their columns, which lead nowhere yet."""
+    """Return a table of rows, without links to frames yet."""
     table = columns.table(found)
     orders = [column.order for column in columns if column.head]
     rows = []
@@ -108,7 +108,7 @@ def _findings(evidence: Evidence) -> TabRows:
     return tab._replace(rows=rows)
 
 
-#: What a tab has of connections; the rest is in their cards.
+#: The columns of connections in the tab; the others are in their cards.
 _CONNECTIONS = ColumnSet(*CONNECTIONS.some("conn client name agent bucket streams frames bytes lost end"))
 
 

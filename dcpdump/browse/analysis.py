@@ -1,4 +1,4 @@
-"""Analysis: what the tabs of streams, findings and connections show, and the process that makes it meanwhile."""
+"""Hold the content of the tabs of streams, findings and connections, and run the process that makes it."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -15,36 +15,36 @@ StreamKey = tuple[int, int, int]  #: connection, vbucket, stream id
 
 
 class TabRow(NamedTuple):
-    """A row of a tab: its cells, and what it leads to."""
+    """A row of a tab: its cells, and the frames to which it leads."""
 
     cells: Sequence[str]
-    keys: Sequence[Any]  #: what it is sorted by, column for column; None or an empty text where there is nothing
+    keys: Sequence[Any]  #: sort keys by column; None or an empty text for nothing
     kind: LineKind = LineKind.PLAIN
-    clauses: tuple[tuple[str, str], ...] = ()  #: that choose its frames
-    frame: int | None = None  #: that it is about
-    page: tuple[Line, ...] = ()  #: more of it
+    clauses: tuple[tuple[str, str], ...] = ()  #: clauses that choose its frames
+    frame: int | None = None  #: the stream that it is about
+    page: tuple[Line, ...] = ()  #: text below the table
     stream: StreamKey | None = None
 
 
 class TabRows(NamedTuple):
-    """A table, as a tab shows it."""
+    """The table of a tab."""
 
-    table: Table  #: whose columns these are
+    table: Table  #: the columns' definitions
     rows: Sequence[TabRow]
-    nothing: str  #: what is said where there is no row
+    nothing: str  #: the text if there is no row
 
 
 class Dialogue(NamedTuple):
-    """The ladder of a stream, and who is at its sides."""
+    """The ladder of a stream, and the two ends."""
 
     title: str
-    client: str  #: its name, else its address; at the left
+    client: str  #: name or address of the end at the left
     server: str
     rungs: tuple[Rung, ...]
 
 
 class Analysis(NamedTuple):
-    """All that needs all frames."""
+    """The results that need all frames."""
 
     tabs: dict[str, TabRows]
     dialogues: dict[StreamKey, tuple[Dialogue, ...]]
@@ -53,16 +53,16 @@ class Analysis(NamedTuple):
 
 # -- the process that makes it ------------------------------------------------------------------------
 
-#: Reads all frames, reports how far it is from time to time, and returns what it made.
+#: Reads all frames, reports its progress, and returns the analysis.
 Analyse = Callable[[Callable[[float], None]], Analysis]
 _GO = b"g"
 _NICE = 5
 
 
 class Analysing:
-    """The other process: begun before the screen, set to work once the index is complete.
+    """The process that analyses: forked before the screen opens, started when the index is complete.
 
-    Of what does not end it is set to work whenever somebody asks, on the frames that there are by then.
+    For an input without end it is started on request, on the frames so far.
     """
 
     def __init__(self, analyse: Analyse) -> None:
@@ -70,7 +70,7 @@ class Analysing:
         self.failure = ""  #: why there is no result
         self.progress = 0.0
         self._analyse = analyse
-        self.working = False  #: whether something is still to come
+        self.working = False  #: whether a result is still to come
         self._final = False
         self._messages = Messages()
         self._worker: ForkedWorker | None = None
@@ -79,7 +79,7 @@ class Analysing:
                 self._worker = ForkedWorker(self._work)
 
     def begin(self, *, final: bool) -> None:
-        """Set it to work; where there is no other process, it is done here and now. ``final``: all frames are there."""
+        """Start the work; without another process, do it here. ``final``: all frames are read."""
         if self.working or self._final or self.failure:
             return
         self.working, self._final, self.progress = True, final, 0.0
@@ -89,7 +89,7 @@ class Analysing:
             self._take(self._analyse(lambda _: None))
 
     def poll(self) -> None:
-        """Take what has arrived."""
+        """Read the results that have arrived."""
         if self._worker is None or not self.working:
             return
         arrived = self._worker.arrived()
@@ -114,7 +114,7 @@ class Analysing:
         self.close()
 
     def close(self) -> None:
-        """End the other process, whatever it does."""
+        """End the other process at once."""
         if self._worker is not None:
             self._worker.kill()
             self._worker = None

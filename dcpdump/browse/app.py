@@ -1,4 +1,4 @@
-"""BrowseApp: the keys of the table, the dialogs, the first lines, and the turns in which everything else is done."""
+"""Run the screen: keys, dialogs, status lines, and the turns in which other work is done."""
 
 import asyncio
 import io
@@ -40,23 +40,23 @@ from dcpdump.streams.wording import span
 from dcpdump.text import counted
 
 # -- the first lines ----------------------------------------------------------------------------------
-# How much is listed, how far reading and searching are, where the cursor is.
+# The status lines: how much is listed, the progress of reading and searching, the cursor.
 
-#: The density is drawn so many seconds after the first frame: it takes NumPy, whose import would delay that. While the
-#: capture is read, it is drawn again so many seconds after the last time.
+#: Seconds from the first frame until the density is drawn, since importing NumPy would delay that frame; and between
+#: two drawings while the capture is read.
 _AFTER_S, _AGAIN_S = 0.2, 0.5
 
 
 class Status:
-    """What the screen says of itself."""
+    """The status lines of the screen."""
 
     def __init__(self, browser: Browser, opened: OpenCaptures) -> None:
         self._browser, self._opened = browser, opened
-        self._due: float | None = None  # when the density is drawn
+        self._due: float | None = None  # when the density is drawn next
         self._drawn: object = None
 
     def show(self) -> None:
-        """Say what has changed."""
+        """Show changes."""
         browser, screen = self._browser, self._browser.screen
         number = browser.number
         at_ns = None if number is None else browser.frames.ts_ns(number)
@@ -138,15 +138,15 @@ class Status:
 
 # -- the app ------------------------------------------------------------------------------------------
 
-#: Turns a second, at most; in between keys are taken.
+#: The most turns a second; keys are handled between them.
 _TURNS = 20
 
 
 class BrowseApp(App[int]):
-    """The screen, as long as it is open."""
+    """The application with one screen."""
 
     CSS = CSS
-    theme = Reactive("ansi-dark")  # from the beginning: a change would have all style sheets parsed once more
+    theme = Reactive("ansi-dark")  # set at the beginning: a change would parse all style sheets again
     ENABLE_COMMAND_PALETTE = False
     BINDINGS = [  # noqa: RUF012 - as Textual has it
         Binding(each.bound, each.action, each.text, show=False, priority=True) for each in all_keys()
@@ -161,7 +161,7 @@ class BrowseApp(App[int]):
         self.marks = Marks(self.browser, self.copy_to_clipboard)
         self.status = Status(self.browser, opened)
         self._parts = {"browser": self.browser, "screen": self.main, "pages": self.pages, "marks": self.marks}
-        self.error_console = Console(file=io.StringIO())  # who started the screen reports an error, once it is closed
+        self.error_console = Console(file=io.StringIO())  # the caller reports an error, after the screen is closed
         self.stopped: Callable[[], int | None] = lambda: None  #: the exit code of a signal that came before it is open
         self._stale = False
 
@@ -189,7 +189,7 @@ class BrowseApp(App[int]):
         self._turn()
 
     def _turn(self) -> None:
-        """Do a little of what is to be done, and show how far everything is."""
+        """Do a piece of pending work, and show the progress."""
         if not self.is_running or self.return_code is not None:
             return
         before = self.browser.analysis
@@ -210,7 +210,7 @@ class BrowseApp(App[int]):
             self.call_later(self.call_after_refresh, self._turn)
 
     def _arrived(self) -> None:
-        """Take what has come from the other process; once that has ended, there is nothing to wait for."""
+        """Read the results of the other process; stop waiting when it has ended."""
         descriptor = self.opened.frames.descriptor
         self._turn()
         if descriptor is not None and self.opened.frames.descriptor is None:
@@ -282,7 +282,7 @@ class BrowseApp(App[int]):
     # -- moving -------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether the keys of the table are taken: not while a text is typed; in a dialog, those that move."""
+        """Return whether keys are active: not while a text is typed; in a dialog only those that move."""
         if self.screen is not self.main:
             return action == "pane" and isinstance(self.screen.focused, Pane)
         return not self.main.bar_is_open
@@ -309,7 +309,7 @@ class BrowseApp(App[int]):
         self.main.ask("go to", self.browser.go_to)
 
     def action_enter(self) -> None:
-        """Go where the row leads."""
+        """Go to the frames of the row."""
         if self.main.tab != TABS[0]:
             self.pages.enter()
         elif self.main.shows_dialogue:
@@ -346,7 +346,7 @@ class BrowseApp(App[int]):
             self.pages.open(name)
 
     def action_about(self) -> None:
-        """Show what the capture is."""
+        """Show information about the capture."""
         self.push_screen(TextDialog("capture", about(self.opened.paths, self.opened.frames)))
 
     def action_time(self, ts_ns: int) -> None:
@@ -380,7 +380,7 @@ class BrowseApp(App[int]):
     # -- leaving ------------------------------------------------------------------------------------------
 
     def action_leave(self) -> None:
-        """Leave; marks that were not written are asked about once."""
+        """Leave; ask once about marks that were not written."""
         if not self.marks.unwritten:
             self.exit(0)
             return
@@ -417,7 +417,7 @@ class TextDialog(ModalScreen[None]):
 
 
 class KeyQuestion(ModalScreen[str]):
-    """A question; the answer is a key, of those that are listed, or that of the row that is chosen; or nothing."""
+    """A question, answered by one of the listed keys, or by choosing its row; or by nothing."""
 
     def __init__(self, question: str, answers: Sequence[tuple[str, str]]) -> None:
         super().__init__()
@@ -445,7 +445,7 @@ class KeyQuestion(ModalScreen[str]):
 
 
 def about(paths: Sequence[str], frames: IndexedFrames) -> list[Line]:
-    """Return in lines what is known of captures."""
+    """Return information about captures as lines."""
     read, size = frames.progress
     lines = [Line(LineKind.TITLE, "captures")]
     for path in paths:

@@ -1,4 +1,4 @@
-"""Browser: what is listed, where the cursor is, and how to get elsewhere; keys and dialogs are the app's."""
+"""Keep the list of frames and the cursor, and move between frames, filters and tabs."""
 
 import re
 import time
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
 
 # -- the frame under the cursor -----------------------------------------------------------------------
-# It is asked for when the cursor comes to it, and shown with its fields and bytes once it comes.
+# The frame under the cursor is requested, and shown with its fields and bytes when it arrives.
 
-#: A frame that comes within so many seconds is drawn together with the row.
+#: A frame that arrives within so many seconds is drawn together with its row.
 _WITH_THE_ROW = 0.01
-#: Whoever needs it waits for it so many seconds.
+#: Commands that need the frame wait for it up to so many seconds.
 _PATIENCE = 10.0
 
 
 class Detail:
-    """What is shown of one frame. ``analysis`` returns what rules found, once that is known."""
+    """The panes of one frame. ``analysis`` returns the findings, once known."""
 
     def __init__(self, frames: IndexedFrames, screen: BrowseScreen, analysis: Callable[[], Analysis | None]) -> None:
         self._frames, self._screen, self._analysis = frames, screen, analysis
         self._record: Record | None = None
-        self._number: int | None = None  # of the frame that is shown, or that was asked for
+        self._number: int | None = None  # of the frame that is shown or requested
         self._ticket: int | None = None
 
     def shows(self, number: int | None) -> bool:
-        """Return whether a frame has come, and is shown; None: whether none was asked for."""
+        """Return whether a frame has arrived and is shown; None: whether none was requested."""
         return self._ticket is None and number == self._number
 
     def show(self, number: int | None) -> None:
-        """Show a frame as soon as it comes; None: nothing."""
+        """Show a frame when it arrives; None: nothing."""
         if number == self._number:
             return
         if self._ticket is not None:
@@ -57,17 +57,17 @@ class Detail:
         self._take(_WITH_THE_ROW)
 
     def poll(self) -> None:
-        """Show the frame if it has come."""
+        """Show the frame if it has arrived."""
         if self._ticket is not None:
             self._take(0)
 
     def again(self) -> None:
-        """Show the frame with what is known of it now."""
+        """Show the frame again, with new findings."""
         if self._ticket is None:
             self._draw(self._record)
 
     def record(self) -> Record | None:
-        """Return the frame, waiting for it if need be; None where there is none."""
+        """Return the frame, waiting for it if necessary; None without one."""
         if self._ticket is not None:
             self._take(_PATIENCE)
         return self._record
@@ -94,7 +94,7 @@ class Detail:
         return [FieldLine(LineKind.HINT if kind is LineKind.FIELD else kind, text) for kind, text in found]
 
     def light(self) -> None:
-        """Light the bytes of the selected field."""
+        """Highlight the bytes of the selected field."""
         line = self._screen.fields.selected
         self._screen.hexes.light(*((line.start, line.end) if line is not None else (0, 0)))
 
@@ -118,7 +118,7 @@ class Position(NamedTuple):
 
 
 class History:
-    """The positions before this one, and those that were left by stepping back."""
+    """The earlier positions, and those left by stepping back."""
 
     def __init__(self) -> None:
         self._before: list[Position] = []
@@ -131,11 +131,11 @@ class History:
         self._after.clear()
 
     def back(self, now: Position) -> Position | None:
-        """Return the position before; None where there is none."""
+        """Return the position before; None without one."""
         return self._step(self._before, self._after, now)
 
     def forward(self, now: Position) -> Position | None:
-        """Return the position that stepping back has left; None where there is none."""
+        """Return the position left by stepping back; None without one."""
         return self._step(self._after, self._before, now)
 
     @staticmethod
@@ -152,11 +152,11 @@ class History:
 
 
 class Commands(NamedTuple):
-    """What knows the options of ``read``, and the captures by the names under which they were given."""
+    """Functions of the command line for filters and commands over the captures."""
 
     hides: bool  #: whether keys, values and names are hidden
-    check: Callable[[str], object]  #: raises FilterError where a text is no filter
-    completions: Callable[[str], list[str]]  #: returns what a text may be completed to
+    check: Callable[[str], object]  #: raises FilterError if a text is no filter
+    completions: Callable[[str], list[str]]  #: returns the completions of a text
     #: Returns a filter with another clause, of a name and a value; one of the same name is replaced.
     with_clause: Callable[[str, str, str], str]
     #: Returns a command over the captures: its name, a filter, the numbers of frames ("": all), more options.
@@ -164,7 +164,7 @@ class Commands(NamedTuple):
 
 
 class OpenCaptures(NamedTuple):
-    """Captures that are browsed."""
+    """The captures to browse, with their options."""
 
     name: str
     frames: IndexedFrames
@@ -172,26 +172,26 @@ class OpenCaptures(NamedTuple):
     analysing: Analysing
     value_bytes: int | None
     paths: Sequence[str]
-    filter: str = ""  #: that is on at the beginning
+    filter: str = ""  #: the filter at the beginning
     follows: bool = False  #: whether the list stays at the end
 
 
 # -- the frames under a filter, and the way through them ----------------------------------------------
 
-#: Seconds that one turn may take before keys are taken again.
+#: Seconds of a turn before keys are handled again.
 _TURN = 0.015
-#: What is found within so many seconds is found before the screen is drawn again.
+#: Seconds to wait for a search before the screen is drawn.
 _AT_ONCE = 0.15
 
 
 class Browser:
-    """The frames under a filter, and the way through them."""
+    """The list of frames under a filter, and the movements in it."""
 
     def __init__(self, frames: IndexedFrames, screen: BrowseScreen, commands: Commands, analysing: Analysing) -> None:
         self.frames, self.screen, self.commands, self.analysing = frames, screen, commands, analysing
         self.filter = ""
         self.search: FrameSearch | None = None
-        self.rows: RowSearch | None = None  #: the search for the next row with something
+        self.rows: RowSearch | None = None  #: the search for the next row with a text or a problem
         self.detail = Detail(frames, screen, lambda: self.analysis)
         self.history = History()
         self.sought = ""  #: the text that was searched last
@@ -202,7 +202,7 @@ class Browser:
     # -- as time goes -------------------------------------------------------------------------------------
 
     def turn(self) -> bool:
-        """Take what has come, and ask for what the screen lacks; return whether there is more to do at once."""
+        """Read answers, and request what the screen lacks; return whether there is more work."""
         until = time.monotonic() + _TURN
         more = self.frames.step()
         while more and time.monotonic() < until:
@@ -229,12 +229,12 @@ class Browser:
 
     @property
     def waiting(self) -> bool:
-        """Return whether something that was asked for is still to come."""
+        """Return whether an answer is still to come."""
         searching = self.rows is not None or (self.search is not None and not self.search.done)
         return searching or not self.detail.shows(self.number) or self._describing is not None
 
     def _describe(self) -> None:
-        """Ask what the rows say that are seen, and show it."""
+        """Request the texts of visible rows, and show them."""
         frames, rows = self.frames, self.screen.list
         if self._describing is not None:
             ticket, asked = self._describing
@@ -252,7 +252,7 @@ class Browser:
             self._describing = frames.ask(Describe(wanted)), wanted
 
     def _wait(self, step: Callable[[], object], done: Callable[[], bool]) -> None:
-        """Give something that is searched a moment, so that most is found before the screen is drawn again."""
+        """Wait briefly for a search, so that most results come before the screen is drawn."""
         until = time.monotonic() + _AT_ONCE
         step()
         while not done() and (left := until - time.monotonic()) > 0:
@@ -261,7 +261,7 @@ class Browser:
 
     @property
     def analysis(self) -> Analysis | None:
-        """Return what the tabs show, once it is there."""
+        """Return the analysis for the tabs, once it is there."""
         return self.analysing.result
 
     # -- what is shown ------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class Browser:
 
     @property
     def position(self) -> Position:
-        """Return where one is."""
+        """Return the current position."""
         return Position(self.screen.tab, self.filter, self.number)
 
     def leave(self) -> None:
@@ -292,7 +292,7 @@ class Browser:
         self.history.leave(self.position)
 
     def go(self, number: int | None, nothing: str = "") -> None:
-        """Go to a frame; a filter that hides it ends, and Esc brings it back. ``nothing``: said where there is none."""
+        """Go to a frame; a filter that hides it ends, and Esc restores it. ``nothing``: the note without a frame."""
         if number is None:
             self.screen.say(nothing)
             return
@@ -306,7 +306,7 @@ class Browser:
         self.screen.list.go(number)
 
     def back(self) -> bool:
-        """Go to the position before; return whether there is one."""
+        """Go back to the position before; return whether there is one."""
         return self._return(self.history.back(self.position))
 
     def forward(self) -> bool:
@@ -327,10 +327,10 @@ class Browser:
     # -- filters ------------------------------------------------------------------------------------------
 
     def apply(self, text: str) -> None:
-        """Filter by a text; the old list stays where it cannot be understood."""
+        """Filter by a text; the old list stays if the text is not valid."""
         text = text.strip()
         if text:
-            self.commands.check(text)  # raises what is wrong before anything is left
+            self.commands.check(text)  # raises an error before the position is left
         self.leave()
         self._set_filter(text, self.number)
         if self.screen.tab != TABS[0]:
@@ -374,7 +374,7 @@ class Browser:
         self.with_clauses(*self.stream_clauses()[:1])
 
     def filter_field(self, sign: str) -> None:
-        """List only frames with the value of the selected field; with the ``sign`` ! only those without."""
+        """List only frames with the value of the selected field; with the ``sign`` ! only the others."""
         record, line = self.record(), self.screen.fields.selected
         clause = None if record is None or line is None or line.field is None else clause_of(record, line.field)
         if clause is None:
@@ -386,7 +386,7 @@ class Browser:
         self.with_clauses((clause[0], sign + clause[1]))
 
     def with_clauses(self, *clauses: tuple[str, str], text: str | None = None) -> None:
-        """Filter by other clauses too. ``text``: what is kept, if not the filter that is on."""
+        """Filter by additional clauses. ``text``: the filter to extend, instead of the current one."""
         text = self.filter if text is None else text
         for name, value in clauses:
             text = self.commands.with_clause(text, name, value)
@@ -428,7 +428,7 @@ class Browser:
         return FrameScan(self.frames)
 
     def problem(self, step: int) -> None:
-        """Go to the next row with a problem, a refusal or lost bytes, among those that are listed."""
+        """Go to the next listed row with a problem, a refusal or lost bytes."""
         self._search_rows(step, "")
 
     def seek(self, text: str) -> None:
@@ -437,14 +437,14 @@ class Browser:
         self.find(1)
 
     def find(self, step: int) -> None:
-        """Go to the next listed row with the text that is searched."""
+        """Go to the next listed row with the text searched last."""
         if self.sought:
             self._search_rows(step, self.sought)
         else:
             self.screen.say("\\ searches a text")
 
     def _search_rows(self, step: int, text: str) -> None:
-        """Search the next row with a text, or with a problem, for as long as the cursor stays."""
+        """Search the next row with a text, or with a problem; moving the cursor ends the search."""
         if self.number is None:
             return
         from dcpdump.browse.search import RowSearch

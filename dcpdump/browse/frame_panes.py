@@ -1,4 +1,4 @@
-"""FieldsPane and HexPane: the fields of a frame as ``read`` prints them, and its bytes; each lights the other."""
+"""Show the fields of a frame as ``read`` prints them, and its bytes; each highlights the selection of the other."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,11 +17,11 @@ from dcpdump.wire.frame import FieldValue, Section
 from dcpdump.wire.json_text import parse_json
 
 # -- the lines of a frame's fields --------------------------------------------------------------------
-# Those of the table that ``read`` prints, each with the bytes that it is about.
+# Lines of the table that ``read`` prints, each with its range of bytes.
 
 
 class FieldLine(NamedTuple):
-    """A line, and which bytes of the frame it is about; none where it is about no byte."""
+    """A line, and its range of bytes in the frame; empty for none."""
 
     kind: LineKind
     text: str
@@ -31,7 +31,7 @@ class FieldLine(NamedTuple):
 
 
 def field_lines(record: Record, value_bytes: int | None) -> list[FieldLine]:
-    """Return the lines of a frame: its fields, what is wrong with it, what is odd."""
+    """Return the lines of a frame: its fields, problems and hints."""
     rows = table_rows(record, value_bytes)
     fields = _fields_of(record, rows)
     out = [
@@ -44,7 +44,7 @@ def field_lines(record: Record, value_bytes: int | None) -> list[FieldLine]:
 
 
 def _fields_of(record: Record, rows: Sequence[TableRow]) -> Iterator[FieldValue | None]:
-    """Yield the field of each row; None where a row is none."""
+    """Yield the field of each row; None for other rows."""
     fields = [field for field in record.frame.fields if field.end > field.start]
     at = 0
     for row in rows:
@@ -56,7 +56,7 @@ def _fields_of(record: Record, rows: Sequence[TableRow]) -> Iterator[FieldValue 
 
 
 def line_at(lines: Sequence[FieldLine], byte: int) -> int | None:
-    """Return which line is about a byte: the field that it is of."""
+    """Return the line of the field that contains a byte."""
     for at, line in enumerate(lines):
         if line.field is not None and line.start <= byte < line.end:
             return at
@@ -64,7 +64,7 @@ def line_at(lines: Sequence[FieldLine], byte: int) -> int | None:
 
 
 def clause_of(record: Record, field: FieldValue) -> tuple[str, str] | None:
-    """Return the option of ``read`` that chooses by a field, and its value for this frame; None where none does."""
+    """Return the option of ``read`` for a field, and its value for this frame; None without such an option."""
     name = field.field.name
     if field.section is Section.HEADER and name == "magic":
         return "kind", record.frame.magic.kind
@@ -88,7 +88,7 @@ def clause_of(record: Record, field: FieldValue) -> tuple[str, str] | None:
 
 
 def _pattern(key: bytes) -> str:
-    """Return a pattern that matches one key alone."""
+    """Return a pattern that matches only one key."""
     text = key.decode("utf-8", "replace")
     plain = text.isprintable() and text.encode() == key and not text.startswith(("!", "/")) and text
     if plain and not set(text) & set("*?[]"):
@@ -105,7 +105,7 @@ class FieldsPane(Pane[FieldLine]):
     def __init__(self, value_bytes: int | None) -> None:
         super().__init__(id="fields")
         self._value_bytes = value_bytes
-        self._label = ""  # of the selected field: the next frame's one is selected too
+        self._label = ""  # of the selected field, which is selected in the next frame too
 
     def styled(self, line: int) -> Sequence[Styled]:
         """Return a line."""
@@ -113,7 +113,7 @@ class FieldsPane(Pane[FieldLine]):
         return [(text, STYLES.get(kind, ""))]
 
     def show(self, record: Record | None, findings: Sequence[FieldLine] = ()) -> None:
-        """Show a frame, and what rules found in it; the cursor stays on the field of the same name."""
+        """Show a frame and its findings; the cursor stays on the field of the same name."""
         self.rows = [] if record is None else [*field_lines(record, self._value_bytes), *findings]
         self.border_title = "" if record is None else f"#{record.number:,} {title(record)}"
         self.border_subtitle = "" if record is None else _place(record)
@@ -141,7 +141,7 @@ def _label(line: FieldLine) -> str:
 
 
 def _place(record: Record) -> str:
-    """Return where a frame was captured, and what it answers."""
+    """Return the origin of a frame, and the request that it answers."""
     raw = record.frame.raw
     words = [f"packet {raw.where.packet:,}"]
     if record.request is not None:
@@ -158,7 +158,7 @@ def _place(record: Record) -> str:
 
 
 class BytesView(NamedTuple):
-    """A view of what a frame holds: bytes, of which some were lost, or lines of text."""
+    """A view of a frame's content: bytes, some of which may be lost, or lines of text."""
 
     title: str
     data: bytes = b""
@@ -167,7 +167,7 @@ class BytesView(NamedTuple):
 
 
 def value_size(record: Record) -> int:
-    """Return how many bytes of value can be viewed otherwise than on the wire; 0 where there is no other view."""
+    """Return how many bytes of value have another view than the wire's; 0 without one."""
     body = record.meaning.body
     if body is None or record.frame.masked or body.compressed or not record.frame.value_length:
         return 0
@@ -215,8 +215,8 @@ def _json_lines(value: bytes) -> list[str]:
 
 
 _WIDE, _NARROW = 16, 8
-_OFFSET = 8  # cells before the first byte: six digits and two blanks
-#: Larger values are not decoded unless somebody asks.
+_OFFSET = 8  # cells before the first byte: six digits and two spaces
+#: Larger values are decoded only on request.
 _LARGE = 1 << 20
 _LIT, _CURSOR = "reverse cyan", "reverse bold"
 
@@ -225,7 +225,7 @@ class HexPane(Pane[bytes]):
     """The bytes of one frame, under a cursor."""
 
     class Pointed(Message):
-        """Another byte of the frame was pointed at."""
+        """Message: another byte of the frame was selected."""
 
         def __init__(self, byte: int) -> None:
             super().__init__()
@@ -242,7 +242,7 @@ class HexPane(Pane[bytes]):
 
     @property
     def view(self) -> BytesView:
-        """Return what is shown."""
+        """Return the current view."""
         return self._views[self._view] if self._views else BytesView("")
 
     @property
@@ -276,7 +276,7 @@ class HexPane(Pane[bytes]):
         self._retitle()
 
     def next_view(self) -> None:
-        """Show the bytes another way, where there is one; what is large is only decoded when that is asked twice."""
+        """Show the next view, if there is one; a large value is decoded only on the second request."""
         if self._record is not None and len(self._views) == 1:
             size = value_size(self._record)
             if size > _LARGE and not self._asked:
@@ -297,7 +297,7 @@ class HexPane(Pane[bytes]):
         self._settle()
 
     def light(self, start: int, end: int) -> None:
-        """Light the bytes of a field, and go to the first of them."""
+        """Highlight the bytes of a field, and go to the first."""
         self._lit = (start, end)
         if self._view == 0 and end > start:
             self.byte = min(start, max(0, len(self._data) - 1))
@@ -305,7 +305,7 @@ class HexPane(Pane[bytes]):
         self.refresh()
 
     def light_around(self, start: int, end: int) -> None:
-        """Light the bytes of a field; the cursor is on one of them."""
+        """Highlight the bytes of a field that contains the cursor."""
         self._lit = (start, end)
         self.refresh()
 
@@ -344,7 +344,7 @@ class HexPane(Pane[bytes]):
             super().put(line)
 
     def scroll_lines(self, by: int) -> None:
-        """Scroll; the cursor stays."""
+        """Scroll without moving the cursor."""
         self.scroll_top(self.top + by)
 
     def _point(self, byte: int) -> None:
@@ -355,13 +355,13 @@ class HexPane(Pane[bytes]):
             self.post_message(self.Pointed(byte))
 
     def click(self, line: int, column: int) -> None:
-        """Point at a byte, in digits or as text."""
+        """Select a byte, in the digits or in the text."""
         byte = self._byte_at(line, column)
         if byte is not None and self.selects:
             self._point(byte)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Point at the byte under the mouse while this pane has the focus."""
+        """Select the byte under the mouse while this pane has the focus."""
         if self.has_focus and self.selects:
             at = event.get_content_offset(self)
             byte = None if at is None else self._byte_at(self.top + at.y, at.x + self.left)
@@ -383,11 +383,11 @@ class HexPane(Pane[bytes]):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def cover(self, line: int) -> str:
-        """Return no style: a byte is under the cursor, and no line."""
+        """Return no style: the cursor is on a byte, not on a line."""
         return ""
 
     def styled(self, line: int) -> Sequence[Styled]:
-        """Return a line: where it begins, its bytes, its text."""
+        """Return a line: its offset, its bytes, its text."""
         view, per = self.view, self.per_line
         if view.lines:
             return [(view.lines[line], "")]

@@ -1,4 +1,4 @@
-"""FrameService: index captures, and answer what is asked about their frames, a little of everything at a time."""
+"""Index captures, and answer questions about their frames, in small steps that take turns."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -27,27 +27,27 @@ from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.record import Record
 from dcpdump.redact import Redactor, SettledNames
 
-#: A question that takes longer than so many seconds goes on when others have had their turn.
+#: Seconds of work on a question before others have their turn.
 _PIECE_S = 0.02
-#: While it is read, news of the index come so many seconds apart.
+#: Seconds between two news of the index while the capture is read.
 _NEWS_S = 0.1
 
 
 class FrameService:
-    """An index that is asked. ``masks_of`` reads a filter, ``redactor`` hides what is not to be shown."""
+    """An index that answers questions. ``masks_of`` parses a filter, ``redactor`` hides data."""
 
     def __init__(self, index: CaptureIndex, masks_of: Callable[[str], Masks], redactor: Redactor | None) -> None:
         self.index = index
         self._masks_of, self._redactor = masks_of, redactor
         self._asked: dict[int, tuple[Question, Iterator[Any]]] = {}
-        self._known = (0, 0)  # ends and damages that are in the news
+        self._known = (0, 0)  # how many directions and damages were in news so far
         self._last: IndexNews | None = None
         self._stopped = False  # by an error
-        self._pending = False  # whether there are news that were not said yet
-        self._due = 0.0  # when the next news are
+        self._pending = False  # whether there are unsent news
+        self._due = 0.0  # the time of the next news
 
     def ask(self, ticket: int, question: Question | None) -> None:
-        """Take a question, which ``work`` answers under its ticket; None: that under the ticket is forgotten."""
+        """Add a question, which ``work`` answers under its ticket; None: drop the question of the ticket."""
         if question is None:
             self._asked.pop(ticket, None)
         else:
@@ -55,12 +55,12 @@ class FrameService:
 
     @property
     def busy(self) -> bool:
-        """Return whether there is something to do at once."""
+        """Return whether there is work to do."""
         return bool(self._asked) or (self.index.waits_for is None and not self._over)
 
     @property
     def patience(self) -> float | None:
-        """Return after how many seconds there are news, if nothing else comes."""
+        """Return the seconds until the next news."""
         return max(0.0, self._due - time.monotonic()) if self._pending else None
 
     @property
@@ -68,7 +68,7 @@ class FrameService:
         return self.index.complete or bool(self.index.failure) or self._stopped
 
     def work(self) -> list[Message]:
-        """Index what has come, and go on with one question: short ones first."""
+        """Index new input, and continue with one question: short ones first."""
         out: list[Message] = []
         try:
             if not self._stopped:
@@ -106,7 +106,7 @@ class FrameService:
     # -- answering ----------------------------------------------------------------------------------------
 
     def _answer(self) -> Iterator[Answer]:
-        """Yield what is found of an answer before others have their turn."""
+        """Yield the pieces of an answer found in one turn."""
         if not self._asked:
             return
         short = (ticket for ticket, (question, _) in self._asked.items() if isinstance(question, Decode | Describe))
@@ -126,7 +126,7 @@ class FrameService:
         del self._asked[ticket]
 
     def _answers(self, question: Question) -> Iterator[Any]:
-        """Yield the pieces of an answer, each soon; None where there is none yet."""
+        """Yield the pieces of an answer, each after little work; None if there is none yet."""
         match question:
             case Decode(number):
                 yield self._record(number)
@@ -138,7 +138,7 @@ class FrameService:
                 yield from self._pick(text, numbers if isinstance(numbers, range) else numbers.tolist())
 
     def _record(self, number: int) -> Record:
-        """Return a frame as it may be shown, with the names of collections as they were known then."""
+        """Return a frame, redacted if required, with the names of collections known at it."""
         record = self.index.record(number)
         if self._redactor is not None:
             record = self._redactor.record(record)

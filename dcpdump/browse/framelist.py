@@ -1,4 +1,4 @@
-"""FrameList: a row a frame, drawn from the index alone; what a frame says is filled in when it was decoded."""
+"""Show a row for each frame, from the index at once; its text is filled in when the frame is decoded."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dcpdump.browse.pane import Pane, Styled
 from dcpdump.browse.rows import AllFrames, IndexedFrames, ListedFrames, RowShape, RowText, TimeColumn, gap_row, row
 
-#: Texts of so many frames are kept.
+#: How many frames' texts are kept.
 _KEPT = 4096
 
 
@@ -18,10 +18,10 @@ class FrameList(Pane[int]):
         self._frames = frames
         self.listed: ListedFrames = AllFrames()
         self.marks: set[int] = set()
-        self.marked: int | None = None  #: that was marked last
+        self.marked: int | None = None  #: the frame marked last
         self.times = TimeColumn.CLOCK
         self.follows = False
-        self._drawn: object = None  # what of the screen depends on how many rows there are
+        self._drawn: object = None  # layout that depends on the number of rows
         self._texts: OrderedDict[int, RowText] = OrderedDict()
 
     @property
@@ -51,7 +51,7 @@ class FrameList(Pane[int]):
         self.post_message(self.Moved(self))
 
     def grown(self) -> None:
-        """Take note that there are more rows."""
+        """Note that the list has grown."""
         if self.follows:
             self.put(self.count - 1)
         drawn = self._thumb(), self.shape, min(self.count, self.top + self.height)
@@ -60,7 +60,7 @@ class FrameList(Pane[int]):
             self.refresh()
 
     def put(self, line: int) -> None:
-        """Put the cursor on a row; a move up ends following."""
+        """Move the cursor to a row; a move up ends following."""
         self.follows = self.follows and line >= self.cursor
         super().put(line)
 
@@ -97,13 +97,13 @@ class FrameList(Pane[int]):
         return None
 
     def undescribed(self) -> tuple[int, ...]:
-        """Return the visible frames of which it is not known what they say, the nearest to the cursor first."""
+        """Return the visible frames without a text, the nearest to the cursor first."""
         seen = range(self.top, min(self.top + self.height, self.count))
         numbers = (self.listed.at(line)[0] for line in sorted(seen, key=lambda line: abs(line - self.cursor)))
         return tuple(dict.fromkeys(number for number in numbers if number not in self._texts))
 
     def describe(self, texts: Mapping[int, RowText]) -> None:
-        """Take what frames say."""
+        """Store the texts of frames."""
         self._texts.update(texts)
         while len(self._texts) > _KEPT:
             self._texts.popitem(last=False)

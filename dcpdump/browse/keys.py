@@ -1,13 +1,13 @@
-"""The keys of the screen: one table that binds them, that help prints, and that tests press.
+"""List the keys of the screen in one table, which binds them, which help prints, and whose keys tests press.
 
-Keys have the names that Textual gives them; ``shown`` is how people write them.
+Keys have Textual's names; ``shown`` has them as people write them.
 """
 
 from typing import NamedTuple
 
 
 class KeyEntry(NamedTuple):
-    """Keys, what they do, and in which words that is said."""
+    """Keys, their action, and its description."""
 
     keys: str  #: separated by blanks
     shown: str
@@ -93,7 +93,7 @@ KEYS: dict[str, tuple[KeyEntry, ...]] = {
     ),
 }
 
-#: What the last line of the screen says.
+#: The text of the last line of the screen.
 HINTS = (
     ("/", "filter"),
     ("r", "answer"),

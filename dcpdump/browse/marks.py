@@ -1,4 +1,4 @@
-"""Marks: frames that were marked, and how they, or what is listed, are taken along: to a file, to the clipboard."""
+"""Mark frames, and write or copy the marked or listed frames: to a file, to the clipboard."""
 
 import os
 import shlex
@@ -23,7 +23,7 @@ _WRITERS: dict[str, tuple[str, tuple[str, ...]]] = {
     ".txt": ("read", ("-f", "table", "-o")),
     ".line": ("read", ("-f", "line", "-o")),
 }
-#: What can be copied, by keys.
+#: What can be copied, by key.
 COPIES = (
     ("f", "the selected field"),
     ("b", "the bytes of the frame, in hexadecimal"),
@@ -59,13 +59,13 @@ class Marks:
         self._list.refresh()
 
     def unmark(self) -> None:
-        """Take the mark away."""
+        """Remove the mark."""
         if self._browser.number is not None:
             self._list.marks.discard(self._browser.number)
             self._list.refresh()
 
     def mark_range(self) -> None:
-        """Mark the listed frames from the one that was marked last to this one."""
+        """Mark the listed frames from the one marked last to this one."""
         number, first = self._browser.number, self._list.marked
         if number is None or first is None:
             self._browser.screen.say("m marks the first frame, M all from there to the cursor")
@@ -75,7 +75,7 @@ class Marks:
         self._list.refresh()
 
     def next(self) -> None:
-        """Go to the next marked frame; behind the last one to the first."""
+        """Go to the next marked frame; after the last one, to the first."""
         number, marks = self._browser.number or 0, sorted(self._list.marks)
         if not marks:
             self._browser.screen.say("no frame is marked: m marks one")
@@ -97,12 +97,12 @@ class Marks:
         return f"the {self._list.listed.frames:,} listed frames"
 
     def proposal(self) -> str:
-        """Return a name that no file has."""
+        """Return an unused file name."""
         names = (f"piece{at or ''}.pcapng" for at in range(1000))
         return next((name for name in names if not Path(name).exists()), "")
 
     def write(self, name: str) -> None:
-        """Write the marked frames, or what is listed, as the ending of the name says. Raises FilterError."""
+        """Write the marked frames, or the listed ones, in the format of the name's ending. Raises FilterError."""
         suffix = Path(name).suffix.lower()
         if suffix not in _WRITERS:
             raise FilterError(f"the name ends with none of {', '.join(_WRITERS)}: {name!r}")
@@ -129,7 +129,7 @@ class Marks:
         return self._browser.commands.words(command, text, ranges(marks), more)
 
     def poll(self) -> None:
-        """Say what became of the writing, once it is over."""
+        """Show the result of writing, once it has ended."""
         process = self._process
         if process is None or process.poll() is None:
             return
@@ -143,7 +143,7 @@ class Marks:
             self._browser.screen.say(" ".join(map(safe, said[:2])) or f"{name} was not written", error=True)
 
     def close(self) -> None:
-        """End a writing that still runs."""
+        """End writing that still runs."""
         if self._process is not None:
             with suppress(OSError):
                 self._process.terminate()

@@ -1,4 +1,4 @@
-"""Pane: lines with a cursor, drawn one by one as far as they are seen; millions cost no more than a screenful."""
+"""Draw lines with a cursor; only visible ones are drawn, so that millions cost no more than a screenful."""
 
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
@@ -27,7 +27,7 @@ _STYLES: dict[str, Style] = {}
 
 
 def style_of(words: str) -> Style:
-    """Return a style; the sixteen colours of the terminal, and what it makes of them."""
+    """Return a style in the terminal's sixteen colours."""
     found = _STYLES.get(words)
     if found is None:
         found = _STYLES[words] = Style.parse(words)
@@ -50,14 +50,14 @@ class Pane(Widget, Generic[Row], can_focus=True):
     """Lines of text under a cursor, one for each row. Subclasses draw a row."""
 
     class Moved(Message):
-        """The cursor is on another line."""
+        """Message: the cursor is on another line."""
 
         def __init__(self, pane: "Pane[Any]") -> None:
             super().__init__()
             self.pane = pane
 
     class Dragged(Message):
-        """A border was dragged to a place of the screen: the upper one, or (``aside``) one at the side."""
+        """Message: a border was dragged, the upper one, or (``aside``) one at the side."""
 
         def __init__(self, pane: "Pane[Any]", column: int, line: int, *, aside: bool) -> None:
             super().__init__()
@@ -72,7 +72,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         self.cursor = 0
         self.top = 0
         self.left = 0
-        self.nothing = ""  #: what is said where there is no line
+        self.nothing = ""  #: the text if there is no line
         self._drags: str = ""  # which border follows the mouse
 
     # -- what subclasses say ------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         return ()
 
     def cover(self, line: int) -> str:
-        """Return the style that lies over a whole line."""
+        """Return the style over a complete line."""
         return "" if line != self.cursor or not self.selects else "reverse" if self.has_focus else "reverse dim"
 
     @property
@@ -101,10 +101,10 @@ class Pane(Widget, Generic[Row], can_focus=True):
         return ()
 
     def click_head(self, column: int) -> None:
-        """Take a click on the line that stays."""
+        """Handle a click on the head."""
 
     def say_nothing(self, text: str) -> None:
-        """Say something where there is no line."""
+        """Set the text that is shown if there is no line."""
         if text != self.nothing:
             self.nothing = text
             self.refresh()
@@ -134,7 +134,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         self.refresh()
 
     def put(self, line: int) -> None:
-        """Put the cursor on a line, and scroll as far as that needs."""
+        """Move the cursor to a line, and scroll as far as necessary."""
         line = max(0, min(line, self.count - 1))
         if not self.selects:
             self.scroll_top(line)
@@ -145,21 +145,21 @@ class Pane(Widget, Generic[Row], can_focus=True):
             self.post_message(self.Moved(self))
 
     def show_cursor(self) -> None:
-        """Scroll so that the cursor is seen."""
+        """Scroll to the cursor."""
         self.scroll_top(max(self.cursor - self.height + 1, min(self.top, self.cursor)))
 
     def scroll_top(self, line: int) -> None:
-        """Scroll so that a line is the first one, as far as there are lines below it."""
+        """Scroll a line to the top, if there are enough lines below it."""
         self.top = max(0, min(line, self.count - self.height))
         self.refresh()
 
     def centre(self, *, always: bool = False) -> None:
-        """Scroll so that the cursor is in the middle, unless it is seen already."""
+        """Scroll the cursor to the middle, unless it is visible already."""
         seen = self.top <= self.cursor < self.top + self.height
         self.scroll_top(self.top if seen and not always else self.cursor - self.height // 2)
 
     def scroll_lines(self, by: int) -> None:
-        """Scroll; the cursor comes along as far as it must."""
+        """Scroll; the cursor stays visible."""
         self.scroll_top(self.top + by)
         line = max(self.top, min(self.cursor, self.top + self.height - 1, self.count - 1))
         if self.selects and line != self.cursor:
@@ -207,7 +207,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
                 await self.run_action("app.enter")
 
     def click(self, line: int, column: int) -> None:
-        """Take a click on a line."""
+        """Handle a click on a line."""
         self.put(line)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
@@ -219,7 +219,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         self.scroll_lines(-_WHEEL)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take hold of a border."""
+        """Begin to drag a border."""
         if self.gutter.top:
             self._drags = "above" if event.y == 0 else "aside" if event.x in (0, self.outer_size.width - 1) else ""
         if self._drags:
@@ -232,7 +232,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
             self.release_mouse()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Have the border follow the mouse."""
+        """Drag the border."""
         if self._drags:
             self.post_message(self.Dragged(self, event.screen_x, event.screen_y, aside=self._drags == "aside"))
 
@@ -246,7 +246,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
 
 
 class TextPane(Pane[Sequence[Styled]]):
-    """Lines that continue below where they are too long, and what stands below them as it is."""
+    """A page of text: long lines are wrapped; the part below is not."""
 
     selects = False
 
@@ -265,7 +265,7 @@ class TextPane(Pane[Sequence[Styled]]):
         self.on_resize()
 
     def on_resize(self) -> None:
-        """Continue lines where the pane ends now."""
+        """Wrap lines at the new width."""
         wide, rows = max(20, self.size.width - 2), []
         for kind, text in self._page:
             indent = " " * (len(text) - len(text.lstrip()))

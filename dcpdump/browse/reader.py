@@ -1,4 +1,4 @@
-"""Reader: the index as the screen sees it, which another process makes and answers for where one can be had."""
+"""Give the screen the index, which another process makes and queries, if one can be started."""
 
 import os
 import signal
@@ -33,13 +33,13 @@ class Decode(NamedTuple):
 
 
 class Describe(NamedTuple):
-    """Ask what frames say. The answers are texts by number, the first frames first."""
+    """Ask for texts of frames. The answers are texts by number, the first frames first."""
 
     numbers: tuple[int, ...]
 
 
 class Choose(NamedTuple):
-    """Ask which frames a filter wants. The answers are FoundFrames."""
+    """Ask for the frames that pass a filter. The answers are FoundFrames."""
 
     text: str  #: of the filter
     first: int
@@ -47,7 +47,7 @@ class Choose(NamedTuple):
 
 
 class Pick(NamedTuple):
-    """Ask for the first of some frames that says a text, in lower case. The answer is its number, or None."""
+    """Ask for the first of some frames whose text contains a lower-case text. The answer is its number, or None."""
 
     text: str
     numbers: "Numbers"
@@ -57,11 +57,11 @@ Question = Decode | Describe | Choose | Pick
 
 
 class FoundFrames(NamedTuple):
-    """Frames that a filter wants."""
+    """Frames that pass a filter."""
 
     first: int  #: the first frame that was searched
     last: int  #: and the last
-    packed: "npt.NDArray[np.uint8]"  #: a bit for each of them, as numpy.packbits has it
+    packed: "npt.NDArray[np.uint8]"  #: a bit for each frame searched, as in numpy.packbits
 
     @property
     def numbers(self) -> "npt.NDArray[np.int64]":
@@ -81,7 +81,7 @@ class Answer(NamedTuple):
     """An answer, or a piece of it."""
 
     ticket: int  #: of the question
-    value: Any  #: as the question says, or Failed; None where the last piece had all
+    value: Any  #: as described by the question, or Failed; None at the end if the last piece had all
     done: bool  #: nothing more comes
 
 
@@ -93,15 +93,15 @@ class FrameEnds(NamedTuple):
 
 
 class IndexNews(NamedTuple):
-    """How far the index is, and what is new of it."""
+    """The progress of the index, and its news."""
 
     counts: tuple[int, int, int]  #: of frames, answers and gaps in the columns
-    read: tuple[int, int | None]  #: bytes, and how many there are
+    read: tuple[int, int | None]  #: bytes read, and bytes in all
     begins_ns: int | None
     idle: bool
     complete: bool
     failure: str
-    ends: tuple[FrameEnds, ...]  #: behind those that are known
+    ends: tuple[FrameEnds, ...]  #: after those known already
     damage: tuple["Damage", ...]
     lost: MissingValues
     skipped_bytes: int
@@ -112,20 +112,20 @@ Message = Answer | IndexNews | Exception
 
 # -- who asks -----------------------------------------------------------------------------------------
 
-#: Makes the service, with columns to be filled.
+#: Makes the service, given columns to fill.
 MakeService = Callable[[Columns], "FrameService"]
 _ENDED = "the process that reads frames has ended"
 
 
 class Reader:
-    """Captures that are indexed, and asked about. ``step`` takes what has come.
+    """A client of the service. ``step`` reads what has arrived.
 
     Columns and counts are those of CaptureIndex.
     """
 
     def __init__(self, make: MakeService) -> None:
         self.columns = Columns()
-        self.ends: list[FrameEnds] = []  #: the directions that ``columns.place`` numbers
+        self.ends: list[FrameEnds] = []  #: the directions by the numbers in ``columns.place``
         self.damage: list[Damage] = []
         self.lost = Missing()
         self.skipped_bytes = 0
@@ -133,7 +133,7 @@ class Reader:
         self.progress: tuple[int, int | None] = (0, None)  #: bytes that were read, and of how many
         self.complete = self.idle = False
         self.failure = ""  #: why nothing more comes before the end
-        self.error: Exception | None = None  #: that ended the reading
+        self.error: Exception | None = None  #: the error that ended reading
         self._link = _link(make, self.columns)
         self._ended = False
         self._tickets = 0
@@ -147,11 +147,11 @@ class Reader:
 
     @property
     def descriptor(self) -> int | None:
-        """Return the file descriptor that is readable when something has come; None where nothing comes by itself."""
+        """Return the file descriptor that is readable when answers have arrived; None without another process."""
         return self._link.descriptor
 
     def step(self, wait: float = 0.0) -> bool:
-        """Take what has come, or do a little where no other process does it; return whether more may come at once."""
+        """Read what has arrived, or do a piece of the work without another process; return whether there is more."""
         messages = self._link.arrived(wait)
         if messages is None:
             self.failure, self._ended = self.failure or _ENDED, True
@@ -185,7 +185,7 @@ class Reader:
         return self._tickets
 
     def answers(self, ticket: int) -> list[Answer]:
-        """Return what has come of an answer since the last time."""
+        """Return the pieces of an answer that arrived since the last call."""
         if self._ended and ticket in self._waiting and ticket not in self._received:
             self._waiting.discard(ticket)
             return [Answer(ticket, Failed(self.failure), True)]
@@ -195,14 +195,14 @@ class Reader:
         return came
 
     def drop(self, ticket: int) -> None:
-        """Ask no longer."""
+        """Drop a question."""
         if ticket in self._waiting:
             self._waiting.discard(ticket)
             self._received.pop(ticket, None)
             self._link.send(ticket, None)
 
     def answer(self, ticket: int, wait: float) -> Any:
-        """Return an answer of one piece; None where it has not come after so many seconds."""
+        """Return an answer of one piece; None if it has not arrived after ``wait`` seconds."""
         until = time.monotonic() + wait
         while not (came := self.answers(ticket)):
             left = until - time.monotonic()
@@ -212,11 +212,11 @@ class Reader:
         return came[0].value
 
     def leave(self) -> None:
-        """Let the other process end while something else is done: nothing more is asked, and ``close`` follows."""
+        """Let the other process end in the background; no question may follow, only ``close``."""
         self._link.leave()
 
     def close(self) -> None:
-        """End what runs, and free everything."""
+        """End the other process, and free all memory and files."""
         self._link.close()
         self.columns.close()
 
@@ -225,7 +225,7 @@ class Reader:
 
 
 class _Here:
-    """The service in this process: it does something whenever it is asked what has come."""
+    """The service in this process: it works whenever answers are read."""
 
     descriptor = None
 
@@ -250,7 +250,7 @@ class _Here:
 
 
 class _Forked:
-    """The service in another process. ``descriptor`` is readable when something has come from it."""
+    """The service in another process. ``descriptor`` is readable when data has arrived from it."""
 
     busy = False
 

@@ -1,4 +1,4 @@
-"""Rows of the list: the frames that it shows, what the index knows of each, and the text of a row."""
+"""Make the rows of the list: which frames it shows, the facts of each in the index, and the text of a row."""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
     from dcpdump.browse.pane import Styled
 
-    #: Numbers of frames: all between two, or an array.
+    #: Numbers of frames: a range, or an array.
     Numbers = range | npt.NDArray[np.integer[Any]]
 
 # -- the text of a row of the list --------------------------------------------------------------------
-# From the index's columns at once, and from the frame itself once it was decoded.
+# A row is made from the index's columns at once, and completed when the frame is decoded.
 
 _SECOND = 1_000_000_000
-#: Narrower lists leave out seqno and length, which the text has too, and shorten times.
+#: Narrower lists omit seqno and length, which are in the text too, and shorten times.
 _WIDE = 120
 _MESSAGE, _SHORT_MESSAGE = 24, 20
 _MARKED, _PROBLEM, _REFUSED, _LOST = "●", "!", "✗", "▼"
@@ -55,7 +55,7 @@ _COLOURS = {
 
 
 class TimeColumn(Enum):
-    """What the column of times shows."""
+    """The reference of the column of times."""
 
     CLOCK = "clock"
     START = "since the start"
@@ -64,7 +64,7 @@ class TimeColumn(Enum):
 
 
 class RowFacts(NamedTuple):
-    """What the index knows of a frame."""
+    """The facts of a frame in the index."""
 
     number: int
     ts_ns: int
@@ -82,22 +82,22 @@ class RowFacts(NamedTuple):
 
 
 class RowText(NamedTuple):
-    """What a decoded frame says, as ``read -f line`` has it; empty as long as it was not decoded."""
+    """The text of a decoded frame, as in ``read -f line``; empty until it is decoded."""
 
     words: str = ""
     problem: bool = False
 
 
 class RowShape(NamedTuple):
-    """How rows are laid out."""
+    """The layout of rows."""
 
     width: int
-    digits: int  #: of the largest frame number, with its separators
+    digits: int  #: width of the largest frame number, with separators
     times: TimeColumn
 
 
 def time_text(times: TimeColumn, ts_ns: int, before_ns: int | None, *, wide: bool) -> str:
-    """Return a time; ``before_ns``: what it counts from, where it is not the clock's."""
+    """Return a time; ``before_ns``: the reference, unless it is the clock."""
     width = 15 if wide else 12
     if ts_ns == NO_TIME:
         return " " * width
@@ -156,13 +156,13 @@ def _sign(facts: RowFacts, *, problem: bool) -> tuple[str, str]:
 
 @cache
 def name_of(opcode: int, server: bool, response: bool) -> str:
-    """Return what the dialogues call a message."""
+    """Return the name of a message in dialogues."""
     return message_name(find(opcode, server=server), opcode, response=response)
 
 
 @cache
 def has_vbucket(opcode: int, server: bool) -> bool:
-    """Return whether a message is of a vbucket; of others that field of the header says nothing."""
+    """Return whether the vbucket field is used by a message."""
     message = find(opcode, server=server)
     return message.streamed or message.vbucket
 
@@ -178,7 +178,7 @@ def _status(status: int) -> str:
 
 
 def text_of(record: Record) -> RowText:
-    """Return what a frame says: its words in braces, what it answers, its problems."""
+    """Return the text of a frame: its fields in braces, its request, its problems."""
     text = f"{{{', '.join(message_words(record, vbucket=False))}}}"
     if record.request is not None:
         after = "" if record.latency_ns is None else f" after {record.latency_ns / 1000:,.0f} us"
@@ -194,14 +194,14 @@ def gap_row(facts: RowFacts, lost: int) -> "Sequence[Styled]":
 
 
 # -- the frames that the list shows, and their rows ---------------------------------------------------
-# A row of its own stands for lost bytes.
+# Lost bytes have their own row.
 
 
 class ListedFrames(ABC):
-    """The rows of a list. Subclasses say which frames it shows, by their positions, which begin with 0."""
+    """The rows of a list. Subclasses choose the frames, by their positions from 0."""
 
     everything = False  #: whether it shows all frames
-    frames = 0  #: how many it shows
+    frames = 0  #: how many frames it shows
     #: The positions, rising and counted from 1, of frames before which bytes were lost.
     gaps: Sequence[int] | memoryview = ()
 
@@ -220,7 +220,7 @@ class ListedFrames(ABC):
         return at < self.frames and int(self.numbers[at]) == number
 
     def near(self, number: int, step: int, most: int) -> "Numbers":
-        """Return the frames behind one, or (``step`` -1) before it, the nearest first; at most so many."""
+        """Return at most ``most`` frames after one, or (``step`` -1) before it, the nearest first."""
         at = self.position(number)
         if step > 0:
             at += self.has(number)
@@ -228,7 +228,7 @@ class ListedFrames(ABC):
         return self.numbers[max(0, at - most) : at][::-1]
 
     def between(self, first: int, last: int) -> "Numbers":
-        """Return the frames from one to another."""
+        """Return the listed frames from one to another."""
         return self.numbers[self.position(first) : self.position(last) + self.has(last)]
 
     @property
@@ -237,9 +237,9 @@ class ListedFrames(ABC):
         return self.frames + len(self.gaps)
 
     def at(self, row: int) -> tuple[int, bool]:
-        """Return a row's frame, and whether the row stands for what was lost before it."""
+        """Return a row's frame, and whether the row is for bytes lost before it."""
         gaps = self.gaps
-        # The gap at place k stands in row gaps[k] - 1 + k.
+        # The gap with index k is in row gaps[k] - 1 + k.
         low, high = 0, len(gaps)
         while low < high:
             middle = (low + high) // 2
@@ -251,18 +251,18 @@ class ListedFrames(ABC):
         return int(self.numbers[row - low]), lost
 
     def row_of(self, number: int) -> int:
-        """Return the row of a frame, or of the first one behind it."""
+        """Return the row of a frame, or of the first one after it."""
         position = max(0, min(self.position(number), self.frames - 1))
         return position + bisect_right(self.gaps, position + 1)
 
 
 class AllFrames(ListedFrames):
-    """All frames of an index, as far as they were taken."""
+    """All frames of an index."""
 
     everything = True
 
     def grow(self, frames: int, gaps: Sequence[int] | memoryview) -> None:
-        """Show so many frames; ``gaps``: those before which bytes were lost."""
+        """Show ``frames`` frames; ``gaps``: those before which bytes were lost."""
         self.frames, self.gaps = frames, gaps
 
     @property
@@ -282,7 +282,7 @@ class IndexedFrames(Reader):
     """The frames of an index that may still be growing."""
 
     def facts(self, number: int) -> RowFacts:
-        """Return what is known of a frame without decoding it."""
+        """Return the facts of a frame without decoding it."""
         at, values = number - 1, self.columns.values
         flags = values("flags")[at]
         ends = self.ends[values("place")[at]]
@@ -303,7 +303,7 @@ class IndexedFrames(Reader):
         )
 
     def ts_ns(self, number: int) -> int:
-        """Return a frame's time; NO_TIME (net.batch) where it has none."""
+        """Return a frame's time; NO_TIME (net.packet) without one."""
         return self.columns.values("ts_ns")[number - 1]
 
     def gap_bytes(self, number: int) -> int:
@@ -313,7 +313,7 @@ class IndexedFrames(Reader):
         return self.columns.values("gap_bytes")[at] if at < len(frames) and frames[at] == number else 0
 
     def directions_of(self, connection: int) -> list[int]:
-        """Return the numbers of both directions of a connection, as ``columns.place`` has them."""
+        """Return the numbers of both directions of a connection in ``columns.place``."""
         return [number for number, ends in enumerate(self.ends) if ends.connection == connection]
 
     def partner(self, number: int) -> int | None:
@@ -323,6 +323,6 @@ class IndexedFrames(Reader):
         return answers[0] if answers else columns.request_of(number)
 
     def at_time(self, ts_ns: int) -> int:
-        """Return the first frame at a time or later, as far as times rise."""
+        """Return the first frame at a time or later, assuming that times rise."""
         found = bisect_left(self.columns.values("ts_ns"), ts_ns) + 1
         return max(1, min(found, self.count))

@@ -1,4 +1,4 @@
-"""BrowseScreen: the parts of the screen, and which of them are seen; it knows no keys and makes no jumps."""
+"""Arrange the parts of the screen, and show or hide them. Knows no keys and no frames."""
 
 import os
 from collections.abc import Callable
@@ -24,12 +24,12 @@ from dcpdump.browse.topline import TABS, TopLine
 # -- a line to be typed in, with history and completion; errors stand under it ------------------------
 
 
-Take = Callable[[str], None]  #: takes what was typed, or raises FilterError
+Take = Callable[[str], None]  #: handles the input, or raises FilterError
 Complete = Callable[[str], list[str]]
 
 
 class FilterBar(Input):
-    """A line that asks for a filter, a place, a text, a file name: whatever its prompt says. ``offer`` says texts."""
+    """An input line for a filter, a place, a text or a file name, as its prompt says. ``offer`` shows completions."""
 
     BINDINGS = [  # noqa: RUF012 - as Textual has it
         Binding("tab", "complete", show=False),
@@ -46,10 +46,10 @@ class FilterBar(Input):
         self._history: list[str] = []
         self._at = 0
         self._complete: Complete | None = None
-        self.take: Take = offer  #: takes what is typed
+        self.take: Take = offer  #: handles the input
 
     def ask(self, take: Take, text: str, complete: Complete | None) -> None:
-        """Ask for something; what is asked for something else has a history of its own."""
+        """Ask for input; each kind of question has its own history."""
         self.take, self._complete = take, complete
         self._history = self._histories.setdefault(take, [])
         self._at = len(self._history)
@@ -59,7 +59,7 @@ class FilterBar(Input):
         self.value, self.cursor_position = text, len(text)
 
     def remember(self, text: str) -> None:
-        """Keep an answer for the next time."""
+        """Add an answer to the history."""
         if text and (not self._history or self._history[-1] != text):
             self._history.append(text)
 
@@ -69,7 +69,7 @@ class FilterBar(Input):
         self._put(self._history[self._at] if self._at < len(self._history) else "")
 
     def action_complete(self) -> None:
-        """Complete what was typed as far as it is certain; where it is not, offer what fits."""
+        """Complete the input as far as it is unique; then offer the completions."""
         names = self._complete(self.value) if self._complete else []
         start = os.path.commonprefix(names)  # noqa: RUF071 - its characters are meant
         if len(start) > len(self.value) or len(names) == 1:
@@ -80,7 +80,7 @@ class FilterBar(Input):
 
 # -- the parts of the screen --------------------------------------------------------------------------
 
-#: Fields and bytes stand beside each other from this width on, and below each other from this height on.
+#: From this width on fields and bytes are side by side, from this height on one below the other.
 WIDE, TALL = 130, 40
 LEAST_WIDTH, LEAST_HEIGHT = 60, 15
 _LEAST_LINES, _LEAST_COLUMNS = 5, 20
@@ -90,13 +90,13 @@ class TextLine(TextPane, can_focus=False):
     """One line of text."""
 
     def say(self, pieces: list[Styled]) -> None:
-        """Show a text; nothing hides the line."""
+        """Show a text; without one, hide the line."""
         self.set_class(bool(pieces), "shown")
         self.write((), [pieces])
 
 
 class BrowseScreen(Screen[int]):
-    """The list above, what is selected below; or a tab; or a dialogue."""
+    """The list, and below it the selected frame; or a tab; or a dialogue."""
 
     def __init__(self, frames: IndexedFrames, value_bytes: int | None) -> None:
         super().__init__()
@@ -113,10 +113,10 @@ class BrowseScreen(Screen[int]):
         self.page = TextPane(id="page")
         self.hints = TextLine(id="hints")
         self.tab = TABS[0]
-        self._lines: int | None = None  # of the panes below, once their border was dragged
+        self._lines: int | None = None  # height of the panes below, after their border was dragged
 
     def compose(self) -> ComposeResult:
-        """Put the parts below one another."""
+        """Make the parts."""
         self._fit(self.app.size)
         yield self.top
         yield self.filter_line
@@ -134,18 +134,18 @@ class BrowseScreen(Screen[int]):
         self.focus_at_once(self.list)
 
     def on_resize(self) -> None:
-        """Choose what fits."""
+        """Choose the layout for the size."""
         before = self.classes
         self._fit(self.size)
         if self.has_class("narrow") != ("narrow" in before):
-            for each in (self.fields, self.hexes):  # what was dragged was dragged in the other layout
+            for each in (self.fields, self.hexes):  # sizes were dragged in the other layout
                 each.styles.clear_rule("width")
                 each.styles.clear_rule("height")
         if self.classes != before:
             self.update_node_styles()
 
     def _fit(self, size: Size) -> None:
-        """Say by classes what a size has space for."""
+        """Set the classes for a size."""
         width, height = size
         self.set_class(width < WIDE, "narrow", update=False)
         self.set_class(height >= TALL, "tall", update=False)
@@ -154,7 +154,7 @@ class BrowseScreen(Screen[int]):
 
     @on(Pane.Dragged)
     def _dragged(self, message: Pane.Dragged) -> None:
-        """Give panes as much space as the border was dragged to."""
+        """Resize panes to the dragged border."""
         panes = self.query_one("#panes")
         if message.aside:
             if not self.has_class("narrow") and self.fields in self.panes:
@@ -169,7 +169,7 @@ class BrowseScreen(Screen[int]):
         self._measure()
 
     def _measure(self) -> None:
-        """Give the panes below the lines that they were dragged to, unless one pane is over all."""
+        """Set the height of the panes below, unless one pane fills the screen."""
         styles = self.query_one("#panes").styles
         if self._lines is None or self.zoomed:
             styles.clear_rule("height")
@@ -181,12 +181,12 @@ class BrowseScreen(Screen[int]):
 
     @property
     def main(self) -> Pane[Any]:
-        """Return what stands above: the list, or the table of the tab."""
+        """Return the upper pane: the list, or the table of the tab."""
         return self.tables.get(self.tab, self.list)
 
     @property
     def panes(self) -> list[Pane[Any]]:
-        """Return what the keyboard goes round, in order."""
+        """Return the panes in the order of Tab."""
         if self.tab != TABS[0]:
             return [self.main, self.page]
         if self.shows_dialogue:
@@ -200,16 +200,16 @@ class BrowseScreen(Screen[int]):
 
     @property
     def shows_page(self) -> bool:
-        """Return whether a page stands beside the fields."""
+        """Return whether a page is shown beside the fields."""
         return self.has_class("explaining")
 
     @property
     def pane(self) -> Pane[Any]:
-        """Return the pane that the keyboard moves."""
+        """Return the pane with the focus."""
         return self.focused if isinstance(self.focused, Pane) else self.main
 
     def focus_at_once(self, pane: Widget) -> None:
-        """Give a part the keyboard, at once: the next key may be there already."""
+        """Focus a part at once, since the next key may be pending."""
         self.set_focus(pane, scroll_visible=False)
 
     def show_tab(self, name: str) -> None:
@@ -231,7 +231,7 @@ class BrowseScreen(Screen[int]):
             self.call_after_refresh(self.ladder.centre, always=True)
 
     def show_beside(self, shown: bool) -> None:
-        """Show a page instead of the bytes, or these again; where both share a place with the fields, in front."""
+        """Show a page instead of the bytes, or these again; in front, where it shares a place with the fields."""
         self.set_class(shown, "explaining")
         self.set_class(shown, "bytes")
         self.focus_at_once(self.list)
@@ -243,7 +243,7 @@ class BrowseScreen(Screen[int]):
         self.focus_pane(panes[(at + by) % len(panes)])
 
     def focus_pane(self, pane: Pane[Any]) -> None:
-        """Go to a pane; where bytes and fields share a place, it comes to the front."""
+        """Focus a pane; where bytes and fields share a place, it comes to the front."""
         if pane in (self.fields, self.hexes, self.page):
             self.set_class(pane is not self.fields, "bytes")
         if self.zoomed:
@@ -253,11 +253,11 @@ class BrowseScreen(Screen[int]):
 
     @property
     def zoomed(self) -> bool:
-        """Return whether one pane is over all."""
+        """Return whether one pane fills the screen."""
         return self.has_class("zoom-list") or self.has_class("zoom-panes")
 
     def zoom(self) -> None:
-        """Have the pane over all, or no longer."""
+        """Let the pane fill the screen, or no longer."""
         if self.zoomed:
             self.unzoom()
         else:
@@ -273,14 +273,14 @@ class BrowseScreen(Screen[int]):
         self._measure()
 
     def next_times(self) -> None:
-        """Show times another way."""
+        """Show times with the next reference."""
         times = list(TimeColumn)
         self.list.times = times[(times.index(self.list.times) + 1) % len(times)]
         self.list.refresh()
         self.say(f"times: {self.list.times.value}")
 
     def next_view(self) -> None:
-        """Show the bytes another way."""
+        """Show the next view of the bytes."""
         self.hexes.next_view()
         if self.tab == TABS[0] and not self.shows_dialogue and self.has_class("narrow") and self.has_class("short"):
             self.focus_pane(self.hexes)
@@ -293,29 +293,29 @@ class BrowseScreen(Screen[int]):
         self.note.say([(f" {text}", "bold red" if error else "yellow")] if text else [])
 
     def ask(self, prompt: str, take: Take, text: str = "", complete: Complete | None = None) -> None:
-        """Show the line for an answer, with a text in it."""
+        """Show the input line, with a text in it."""
         self.prompt.update(prompt)
         self.bar.ask(take, text, complete)
         self.query_one("#asking").add_class("shown")
         self.focus_at_once(self.bar)
 
     def close_bar(self) -> None:
-        """Hide the line for an answer."""
+        """Hide the input line."""
         self.query_one("#asking").remove_class("shown")
         self.focus_at_once(self.ladder if self.shows_dialogue else self.main)
 
     def action_leave_bar(self) -> None:
-        """Leave the line without an answer."""
+        """Leave the input line without an answer."""
         self.say("")
         self.close_bar()
 
     @property
     def bar_is_open(self) -> bool:
-        """Return whether the line for an answer is shown."""
+        """Return whether the input line is shown."""
         return self.query_one("#asking").has_class("shown")
 
     def show_filter(self, text: str, state: str) -> None:
-        """Show the filter that is on, and how far its search is."""
+        """Show the current filter, and the progress of its search."""
         pieces: list[Styled] = [(" filter: ", "dim"), (text, "bold"), (f"  {state}", "yellow")]
         self.filter_line.say(pieces if text else [])
 

@@ -1,4 +1,4 @@
-"""Searches: the frames that a filter wants, the next row with a text or a problem, the next frame of a stream."""
+"""Search the frames that pass a filter, the next row with a text or a problem, the next frame of a stream."""
 
 from bisect import bisect_left
 from collections.abc import Callable
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 # -- what columns alone answer ------------------------------------------------------------------------
-# The next frame of a stream, the snapshots of a stream, what has a problem.
+# Columns find the next frame of a stream, its snapshots, and frames with problems.
 
 Mask = npt.NDArray[np.bool_]
 Wanted = Callable[[slice], Mask]
-#: So many frames are searched at once.
+#: How many frames are searched at once.
 _CHUNK = 1 << 16
 
 
@@ -32,11 +32,11 @@ class FrameScan:
         self._frames, self._columns = frames, frames.columns
 
     def next_of_stream(self, number: int, step: int) -> int | None:
-        """Return the next frame of the same stream, behind a frame or (``step`` -1) before it."""
+        """Return the next frame of the same stream, after a frame or (``step`` -1) before it."""
         return self._next(number, step, self._of_stream(number))
 
     def next_marker(self, number: int, step: int) -> int | None:
-        """Return the next snapshot marker of the same stream, behind a frame or (``step`` -1) before it."""
+        """Return the next snapshot marker of the same stream, after a frame or (``step`` -1) before it."""
         return self._next(number, step, self._markers(number))
 
     def snapshots(self, after: int, before: int | None) -> list[tuple[int, int]]:
@@ -48,7 +48,7 @@ class FrameScan:
         return list(zip(found.tolist(), (np.diff(at) - 1).tolist(), strict=True))
 
     def troubled(self, numbers: "Numbers") -> Mask:
-        """Return which of some frames have a problem, refuse something, or follow lost bytes."""
+        """Return a mask of the frames that have a problem, refuse a request, or follow lost bytes."""
         found: Mask = self._columns.flags[np.asarray(numbers) - 1] & (PROBLEM | ODD | REFUSED | GAP_BEFORE) != 0
         return found
 
@@ -64,7 +64,7 @@ class FrameScan:
         return None
 
     def _of_stream(self, number: int) -> Wanted:
-        """Return which frames are of the same stream as a frame; of one that is of no stream, of its connection."""
+        """Return the frames of the same stream as a frame; without a stream, those of its connection."""
         at, columns = number - 1, self._columns
         directions = self._frames.directions_of(self._frames.facts(number).connection)
         vbucket, stream_id = columns.vbucket[at], columns.stream_id[at]
@@ -80,7 +80,7 @@ class FrameScan:
         return wanted
 
     def _markers(self, number: int) -> Wanted:
-        """Return which frames are snapshot markers of the same stream as a frame."""
+        """Return the snapshot markers of the same stream as a frame."""
         stream, columns = self._of_stream(number), self._columns
 
         def wanted(span: slice) -> Mask:
@@ -145,37 +145,37 @@ class ChosenFrames(ListedFrames):
         return int(np.searchsorted(self._numbers.all, number))
 
 
-#: Rows that are searched in one go: for a text, and for a problem.
+#: How many rows one question searches: for a text, and for a problem.
 _TEXTS, _PROBLEMS = 2_000, 16_384
 #: The filter of frames with a problem.
 _WITH_PROBLEM = "problems"
 
 
 class FrameSearch:
-    """A filter at work. ``listed`` is what it found so far."""
+    """A running filter. ``listed``: the frames found so far."""
 
     def __init__(self, frames: IndexedFrames, text: str) -> None:
         self._frames, self._text = frames, text
         self.listed = ChosenFrames()
-        self.failure = ""  #: why it ended
-        self.ended_at: int | None = None  #: the last frame that was searched before it was ended
+        self.failure = ""  #: the error that ended it
+        self.ended_at: int | None = None  #: the last frame searched before it was closed
         self._next = 1  # the first frame that was not searched
-        self._until = 0  # that this run searches
+        self._until = 0  # the frames of this run
         self._ticket: int | None = None
 
     @property
     def done(self) -> bool:
-        """Return whether everything that there is was searched."""
+        """Return whether all frames were searched."""
         over = self.ended_at is not None or bool(self.failure)
         return self._ticket is None and (over or self._next > self._frames.count)
 
     @property
     def progress(self) -> int:
-        """Return how much was searched, in percent."""
+        """Return the progress in percent."""
         return min(99, 100 * (self._next - 1) // max(1, self._frames.count))
 
     def step(self) -> bool:
-        """Take what was found, or ask for more; return whether there are more rows."""
+        """Read results, or ask for more; return whether there are more rows."""
         if self._ticket is None:
             if not self.done:
                 self._until = self._frames.count
@@ -199,7 +199,7 @@ class FrameSearch:
         return bool(len(numbers))
 
     def close(self) -> None:
-        """End the search; what was found stays, and what comes is not searched."""
+        """End the search; results stay, and new frames are not searched."""
         if not self.done:
             self.ended_at = self._next - 1
         if self._ticket is not None:
@@ -211,29 +211,29 @@ class FrameSearch:
 
 
 class RowSearch:
-    """A search for the next listed frame, in one direction, that says a text; without a text, that has a problem."""
+    """A search for the next listed frame, in one direction, with a text; or, without a text, with a problem."""
 
     def __init__(self, frames: IndexedFrames, listed: ListedFrames, start: int, step: int, text: str = "") -> None:
         self._frames, self._listed, self._step, self._text = frames, listed, step, text
-        self.start = start  #: the frame that it began at
-        self.at = start  #: the frame that it has come to
+        self.start = start  #: the first frame
+        self.at = start  #: the current frame
         self.found: int | None = None
         self.failure = ""
         self.done = False
-        self._known: int | None = None  # of those that are asked about, the last has a problem that columns know
+        self._known: int | None = None  # the last frame in question has a problem known from columns
         self._hits: list[int] = []
         self._asked: Numbers = range(0)
         self._ticket: int | None = None
 
     @property
     def nothing(self) -> str:
-        """Return in words that there is no such row."""
+        """Return the note for no such row."""
         if self._text:
             return f"{self._text!r} is not in the rows {'below' if self._step > 0 else 'above'}"
         return "no other problem is known" + " so far" * (not self._frames.complete)
 
     def step(self) -> None:
-        """Take what was found, or go on."""
+        """Read results, or continue."""
         if self.done:
             return
         if self._ticket is None:
@@ -274,7 +274,7 @@ class RowSearch:
             self.found, self.done = self._known, True
 
     def _settle(self) -> None:
-        """Note what has become of the rows that were asked about."""
+        """Handle the answer about the rows in question."""
         self.close()
         if self._hits:
             self.found = self._hits[0 if self._text or self._step > 0 else -1]

@@ -1,4 +1,4 @@
-"""TabPages: the tabs that need all frames, and the dialogue of a stream; where their rows lead."""
+"""Fill the tabs that need all frames, show the dialogue of a stream, and go to the frames of rows."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ from dcpdump.render.spec import page as message_page
 from dcpdump.render.style import Line, LineKind
 from dcpdump.streams.ladder import Arrow, Rung
 
-#: Rows of one row that is unfolded, at most.
+#: The most rows of an unfolded row.
 _MOST = 500
 
 
 class TabPages:
-    """What the tables show, and where they lead."""
+    """The content of the tables, and where their rows lead."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
@@ -29,7 +29,7 @@ class TabPages:
                 table.fill(self._browser.analysis.tabs[name])
 
     def open(self, name: str) -> None:
-        """Show a tab; of streams, the row of the stream that the cursor is on."""
+        """Show a tab; in that of streams, select the stream under the cursor."""
         key = self._stream() if self._screen.tab == TABS[0] else None
         self._screen.show_tab(name)
         if name == TABS[0]:
@@ -41,13 +41,13 @@ class TabPages:
         self.show_page(table)
 
     def _ask_again(self) -> None:
-        """Have the frames that there are analysed, where more will come all the time."""
+        """Analyse the frames so far, for an input without end."""
         frames = self._browser.frames
         if frames.progress[1] is None and not frames.complete:
             self._browser.analysing.begin(final=False)
 
     def show_page(self, table: TabTable) -> None:
-        """Show below what there is of a row: of a stream its dialogue."""
+        """Show the text of a row below; of a stream its dialogue."""
         if table is not self._screen.main:
             return
         row, page = table.selected, self._screen.page
@@ -63,7 +63,7 @@ class TabPages:
         return lines
 
     def enter(self) -> None:
-        """Go where the row leads: findings to their frame, others to their frames."""
+        """Go to the frame of a finding, or to the frames of another row."""
         table = self._screen.main
         row = table.selected if isinstance(table, TabTable) else None
         if row is None:
@@ -149,7 +149,7 @@ class TabPages:
         self.follow(self._screen.ladder)
 
     def follow(self, pane: LadderPane) -> None:
-        """Have the list go where the dialogue is."""
+        """Move the list to the frame of the dialogue."""
         rung = pane.selected
         if self._screen.shows_dialogue and rung is not None and rung.frame is not None:
             self._screen.list.go(rung.frame)

@@ -1,4 +1,4 @@
-"""TabTable and LadderPane: the tables of streams, findings and connections, and the dialogue of a stream."""
+"""Draw the tables of streams, findings and connections, and the dialogue of a stream."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,23 +13,23 @@ from dcpdump.streams.ladder import Arrow, Rung
 from dcpdump.streams.wording import clock
 
 _GAP = 2
-#: The last column is a text: it gets so many cells at least, before others are left out for it.
+#: The least width of the last column, a text, before other columns are omitted for it.
 _LAST = 32
-#: Where there is nothing to sort by.
+#: The rank of rows without a sort key.
 _NOTHING = (None, "")
-#: Widths are those of so many rows.
+#: How many rows determine the widths.
 _MEASURED = 2_000
 
 
 class TabTable(Pane[TabRow]):
-    """A table of which a row is selected."""
+    """A table with a selected row."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.add_class("tab")
         self.tab: TabRows | None = None
-        self._sorted: tuple[int | None, bool] = (None, False)  # by which column, and whether backwards
-        self._widths: list[tuple[int, int]] = []  # column → its width; those that are shown
+        self._sorted: tuple[int | None, bool] = (None, False)  # the column sorted by, and whether backwards
+        self._widths: list[tuple[int, int]] = []  # the shown columns → their widths
         self._for = -1  # the width of the pane that they are for
 
     def fill(self, tab: TabRows) -> None:
@@ -41,7 +41,7 @@ class TabTable(Pane[TabRow]):
         self.post_message(self.Moved(self))
 
     def select_stream(self, key: StreamKey) -> None:
-        """Select the row of a stream, where there is one."""
+        """Select the row of a stream, if there is one."""
         at = next((at for at, row in enumerate(self.rows) if row.stream == key), None)
         if at is not None:
             self.put(at)
@@ -49,13 +49,13 @@ class TabTable(Pane[TabRow]):
     # -- sorting ------------------------------------------------------------------------------------------
 
     def sort_next(self) -> None:
-        """Sort by the next column; behind the last comes the order of the beginning."""
+        """Sort by the next column; after the last comes the original order."""
         order = [None, *(column for column, _ in self._shown())]
         at = order.index(self._sorted[0]) if self._sorted[0] in order else 0
         self.sort(order[(at + 1) % len(order)])
 
     def sort(self, column: int | None, backwards: bool = False) -> None:
-        """Sort by a column, rows with nothing there last; None: as at the beginning."""
+        """Sort by a column, rows without a value last; None: the original order."""
         if self.tab is None:
             return
         chosen, rows = self.selected, self.tab.rows
@@ -71,7 +71,7 @@ class TabTable(Pane[TabRow]):
         self.show_cursor()
 
     def click_head(self, column: int) -> None:
-        """Sort by the column that was clicked at; once more: the other way round."""
+        """Sort by the column clicked; a second click reverses the order."""
         at = 1
         for each, width in self._shown():
             if at <= column < at + width + _GAP:
@@ -110,7 +110,7 @@ class TabTable(Pane[TabRow]):
         return " " + (" " * _GAP).join(fields)
 
     def _shown(self) -> list[tuple[int, int]]:
-        """Return the columns that fit, and their widths: those that are needed least go first."""
+        """Return the columns that fit, and their widths; the least important are omitted first."""
         if self.tab is None:
             return []
         if self._for == self.size.width:
@@ -133,12 +133,12 @@ class TabTable(Pane[TabRow]):
 
 
 # -- the dialogue of a stream -------------------------------------------------------------------------
-# As the specification draws it, the side that wants changes at the left.
+# The dialogue is drawn as in the specification, with the consumer at the left.
 
 _TIME, _FRAME = 13, 14
 _STYLES = {Arrow.ASKS: "yellow", Arrow.ANSWERS: "", Arrow.REFUSES: "bold red", Arrow.BAND: "cyan", Arrow.NOTE: "dim"}
 
-#: Returns the messages that a row stands for, between two frames: what its unfolding shows.
+#: Returns the messages of a row, between two frames: the rows of its unfolding.
 Unfold = Callable[[int, int | None], Sequence[Rung]]
 
 
@@ -147,7 +147,7 @@ class LadderPane(Pane[Rung]):
 
     def __init__(self) -> None:
         super().__init__(id="ladder")
-        self._inner: list[bool] = []  # whether a row is of one that was unfolded
+        self._inner: list[bool] = []  # whether a row belongs to an unfolded one
         self._dialogue = Dialogue("", "", "", ())
 
     def show(self, dialogues: Sequence[Dialogue], number: int | None) -> None:
@@ -164,7 +164,7 @@ class LadderPane(Pane[Rung]):
         self.show_cursor()
 
     def span(self) -> tuple[int, int | None]:
-        """Return between which frames the selected row is."""
+        """Return the range of frames of the selected row."""
         before = [rung.frame for rung in self.rows[: self.cursor] if rung.frame]
         after = [rung.frame for rung in self.rows[self.cursor + 1 :] if rung.frame]
         return (before[-1] if before else 0), (after[0] if after else None)
@@ -183,12 +183,12 @@ class LadderPane(Pane[Rung]):
         self.refresh()
 
     def styled(self, line: int) -> Sequence[Styled]:
-        """Return a row: when, the arrow with what was said, the frame."""
+        """Return a row: the time, the arrow with the message, the frame."""
         return rung_line(self.rows[line], self.size.width, inner=self._inner[line])
 
 
 def rung_line(rung: Rung, width: int, *, inner: bool = False) -> list[Styled]:
-    """Return a row of a ladder; ``inner``: it is of one that was unfolded."""
+    """Return a row of a ladder; ``inner``: it belongs to an unfolded row."""
     arrow, text, ts_ns, frame = rung
     when = clock(ts_ns) if ts_ns is not None else ""
     number = f"#{frame:,}" if frame is not None else ""

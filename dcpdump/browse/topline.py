@@ -1,4 +1,4 @@
-"""TopLine: the capture, how much of it is listed, its density over time with the place of the cursor, the tabs."""
+"""Draw the first line: the capture, how much is listed, its density over time with the cursor, the tabs."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     Array = npt.NDArray[np.integer[Any]]
 
 TABS = ("frames", "streams", "findings", "connections")
-#: Bars of the density at most; fewer than this are not drawn.
+#: The most bars of the density, and the least.
 _MOST, _LEAST = 40, 10
 _NARROW = 100
 
 
 class State(NamedTuple):
-    """What the line says."""
+    """The content of the line."""
 
     name: str
     listed: str  #: 50 of 361,049 frames
     notes: tuple[str, ...] = ()  #: reading 63 %, searching, marked, damaged
     tab: str = "frames"
-    progress: str = ""  #: of what the tabs need
+    progress: str = ""  #: the progress of the analysis for the tabs
 
 
 class TopLine(Widget):
@@ -52,7 +52,7 @@ class TopLine(Widget):
         return min(_MOST, free) if free >= _LEAST else 0
 
     def put(self, state: State, at_ns: int | None) -> None:
-        """Say something else."""
+        """Show other content."""
         if (state, at_ns) != (self.state, self.at_ns):
             self.state, self.at_ns = state, at_ns
             self.refresh()
@@ -125,12 +125,12 @@ class TopLine(Widget):
 
 # -- density: frames over time, for the first line of the screen --------------------------------------
 
-#: So many times are counted: of more, every second, third …
+#: How many times are counted at most; of more, every second, third …
 _COUNTED = 200_000
 
 
 class Density(NamedTuple):
-    """Frames over time: a count for each bar, how many of them are listed, between two times."""
+    """Frames over time: for each bar a count, and how many of these are listed."""
 
     counts: tuple[int, ...]
     listed: tuple[int, ...]
@@ -148,8 +148,8 @@ class Density(NamedTuple):
 
 
 def density(times: "Array", listed: ListedFrames, bars: int) -> Density | None:
-    """Count the times of all frames, and of those that are listed. None where there are no times, or no bars."""
-    import numpy as np  # whose import would delay the first frames
+    """Count the times of all frames, and of listed ones. None without times or bars."""
+    import numpy as np  # here: the import would delay the first frames
 
     counted = _some(times)
     counted = counted[counted != NO_TIME]
@@ -169,5 +169,5 @@ def density(times: "Array", listed: ListedFrames, bars: int) -> Density | None:
 
 
 def _some(numbers: "Array") -> "Array":
-    """Return as many of some numbers as are counted, evenly distributed."""
+    """Return evenly distributed numbers, as many as are counted at most."""
     return numbers[:: max(1, len(numbers) // _COUNTED)]

@@ -130,7 +130,7 @@ class KeyLogs:
             self._poll()
 
     def poll(self) -> None:
-        """Read added lines, at most every so many seconds."""
+        """Read added lines, unless the last reading was a moment ago."""
         if time.monotonic() - self._polled >= _APART_S:
             self._poll()
 

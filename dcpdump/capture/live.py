@@ -652,8 +652,9 @@ _WITHOUT = {"CapInh": 0, "CapPrm": 0, "CapEff": 0, "CapAmb": 0, "NoNewPrivs": 1}
 def drop_privileges(*, writes: bool) -> str:
     """Drop all privileges, for good, and return the name of the user that the process continues as.
 
-    Root becomes the user who called sudo, or the user "nobody". If root has files to write, it stays root by name,
-    since other users may not write there, but without capabilities. Raises LiveError where a thread kept a privilege.
+    Root becomes the user who called sudo, or an unprivileged user without sudo. If root has files to write, it stays
+    root by name, since other users may not write there, but without capabilities. Raises LiveError where a thread kept
+    a privilege.
     """
     if not hasattr(os, "geteuid"):
         return ""

@@ -253,7 +253,7 @@ class SourceWindow:
         return self.base + self.at
 
     def need(self, size: int) -> int:
-        """Load ``size`` bytes from ``at`` on, if the source has so many; return how many are in memory."""
+        """Load ``size`` bytes from ``at`` on, if the source has them; return how many are in memory."""
         have = len(self.data) - self.at
         if have >= size or self.ended:
             return have

@@ -1,4 +1,4 @@
-"""Dissection that remembers up to where receivers acknowledged the bytes of TCP."""
+"""Dissect a capture, and remember up to which offset receivers acknowledged bytes."""
 
 from collections import deque
 from socket import AF_INET, AF_INET6, inet_pton
@@ -12,24 +12,24 @@ from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets
 from dcpdump.wire.split import FrameSplitter
 
-#: Connections that ended and are still watched: the last bytes are acknowledged behind the end.
+#: How many ended connections are still watched, since the last bytes are acknowledged after the end.
 _MOST_ENDED = 1_024
 
 
 class AckDissection(Dissection):
-    """A dissection that keeps the directions of connections which carry frames outside of TLS.
+    """A dissection that keeps the acknowledgements of connections with frames outside of TLS.
 
-    A direction has a place: twice the number of its connection, plus 0 or 1.
+    A direction's place is twice the number of its connection, plus 0 or 1.
     """
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._sent: dict[int, ByteStream] = {}  # by place
         self._ended: deque[int] = deque()  # connections
-        self._known: dict[int, int] = {}  # by place, of what is not watched any more
+        self._known: dict[int, int] = {}  # by place, of directions no longer watched
 
     def acknowledged(self, place: int) -> int | None:
-        """Return up to which offset the receiver acknowledged a direction; None where no ACK was captured."""
+        """Return the offset up to which the receiver acknowledged a direction; None without a captured ACK."""
         stream = self._sent.get(place)
         if stream is None:
             return self._known.get(place)
@@ -55,7 +55,7 @@ class AckDissection(Dissection):
 
 
 def _key_of(flow: Flow) -> bytes:
-    """Return the key that a flow has in headers."""
+    """Return the key of a flow, as in headers."""
     return _packed(flow.src) + _packed(flow.dst) + b"".join(end.port.to_bytes(2, "big") for end in flow)
 
 

@@ -1,4 +1,4 @@
-"""Side: the frames of one capture as compact rows in a file, by connection and direction, to be compared."""
+"""Keep the frames of one capture as compact rows in a file, by connection and direction, for comparison."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,8 +14,8 @@ from dcpdump.redact import hides_numbers
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
 
-#: What is kept of a frame. ``hash``: of all its bytes; ``body``: of those behind the header; ``word``: vbucket or
-#: status; ``marks``: HAS_SEQNO, NOT_WHOLE.
+#: The row of a frame. ``hash``: of all its bytes; ``body``: of those after the header; ``word``: vbucket or status;
+#: ``marks``: HAS_SEQNO, NOT_WHOLE.
 ROW = np.dtype(
     [
         ("hash", "<u8"),
@@ -38,13 +38,13 @@ ROW = np.dtype(
 HAS_SEQNO, NOT_WHOLE = 1, 2
 _HEADER = np.dtype([("first", "<i8"), ("second", "<i8"), ("third", "<i8")])
 _ALL_BITS = (1 << 64) - 1
-#: Rows of a direction that are read at once, to choose some of them.
+#: How many rows of a direction are read at once, to choose some of them.
 _AT_ONCE = 1 << 14
 _NAMES = ("opaque", "word", "opcode", "magic", "datatype", "cas")
 
 #: (vbucket, stream id)
 StreamPlace = tuple[int, int]
-#: (offset, length of the text that is missing, bytes that were lost; 0 where that is not known)
+#: (offset, length of the missing text, bytes lost; 0 if unknown)
 Loss = tuple[int, int, int]
 
 
@@ -54,7 +54,7 @@ _SHIFT = np.uint64(31)
 
 
 def mixed(values: Array, numbers: Array) -> Array:
-    """Return a hash for each value and its number. Values need not be hashes: seqnos follow one another."""
+    """Return a hash for each value and its number. Values need not be hashes: seqnos are consecutive."""
     return _spread(_spread(values.view(np.uint64)) + numbers.astype(np.int64).view(np.uint64) * _ODD)
 
 
@@ -67,7 +67,7 @@ def _spread(values: Array) -> Array:
 
 
 def numbered(keys: Array) -> Array:
-    """Return keys that are unique: of each value the first, the second, the third …"""
+    """Return unique keys: a hash of each value and its rank among equal values."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     places = np.arange(len(keys))
@@ -78,9 +78,9 @@ def numbered(keys: Array) -> Array:
 
 
 class CaptureRows:
-    """The frames of one capture. A direction has a place: twice the number of its connection, plus 0 or 1.
+    """The frames of one capture. A direction's place is twice the number of its connection, plus 0 or 1.
 
-    ``hides``: what it makes will be hidden.
+    ``hides``: its results will be redacted.
     """
 
     def __init__(self, folder: str, *, hides: bool = False) -> None:
@@ -90,7 +90,7 @@ class CaptureRows:
         self.ends: dict[int, Ends] = {}  #: by place
         self.losses: dict[int, list[Loss]] = {}  #: by place, in order
         self.last_seqno: dict[int, dict[StreamPlace, int]] = {}  #: by place and stream
-        #: Returns up to which offset the receiver acknowledged a place; None where that is not known.
+        #: Returns the offset up to which the receiver acknowledged a place; None if unknown.
         self.acknowledged: Callable[[int], int | None] = lambda _: None
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -103,7 +103,7 @@ class CaptureRows:
 
     @property
     def connections(self) -> list[int]:
-        """Return the numbers of the connections that have frames, in their order."""
+        """Return the numbers of the connections with frames, in order."""
         return sorted({place >> 1 for place in self.counts})
 
     def frames_of(self, number: int) -> int:
@@ -111,7 +111,7 @@ class CaptureRows:
         return self.counts.get(2 * number, 0) + self.counts.get(2 * number + 1, 0)
 
     def feed(self, part: Part, rows: Sequence[int]) -> None:
-        """Keep those rows of a part."""
+        """Add rows of a part."""
         chosen = np.asarray(rows, np.int64)
         table = rows_of(part, chosen, hides=self._hides)
         times = table["ts"][table["ts"] != NO_TIME]
@@ -133,14 +133,14 @@ class CaptureRows:
         self._note_seqnos(place, table)
 
     def lose(self, lost: Sequence[Lost]) -> None:
-        """Note what was not captured."""
+        """Note lost bytes."""
         for loss in lost:
             if not loss.skipped:
                 size = sum(each.length or 0 for each in loss.sent)
                 self.losses.setdefault(loss.ends.place, []).append((loss.gap.offset, loss.gap.length or 0, size))
 
     def settle(self) -> None:
-        """Prepare for ``rows``: all frames are there."""
+        """Prepare for ``rows``, after all frames were added."""
         self._spill.flush()
 
     def rows(self, place: int, start: int, stop: int) -> Array:
@@ -149,7 +149,7 @@ class CaptureRows:
         return np.frombuffer(self._spill.get(place, start * size, min(stop, self.counts.get(place, 0)) * size), ROW)
 
     def chosen(self, place: int, rows: Array) -> Array:
-        """Return some rows of a direction; they rise."""
+        """Return some rows of a direction, given by rising indexes."""
         out = [np.zeros(0, ROW)]
         at = 0
         while at < len(rows):
@@ -171,7 +171,7 @@ class CaptureRows:
 
 
 def rows_of(part: Part, chosen: Array, *, hides: bool = False) -> Array:
-    """Return the rows of some frames of a part; ``hides``: as ``seqnos_of`` has it."""
+    """Return the rows of some frames of a part; ``hides``: as in ``seqnos_of``."""
     table = np.zeros(len(chosen), ROW)
     starts, lengths = part.start[chosen], part.length[chosen]
     data = part.data
@@ -197,9 +197,9 @@ def rows_of(part: Part, chosen: Array, *, hides: bool = False) -> Array:
 
 
 def seqnos_of(part: Part, *, hides: bool = False) -> tuple[Array, Array]:
-    """Return the seqno that each frame itself has, and whether it has one.
+    """Return each frame's own seqno, and whether it has one.
 
-    ``hides``: a damaged frame has none, as a key may stand in its place.
+    ``hides``: a damaged frame has none, as bytes of a key may be in its place.
     """
     seqno, known = np.zeros(len(part), np.uint64), np.zeros(len(part), bool)
     for group in part.groups:

@@ -1,4 +1,4 @@
-"""Comparison of two captures: connections, clocks, streams and frames, with the evidence of each difference."""
+"""Compare two captures: connections, clocks, streams and frames, with the evidence of each difference."""
 
 from collections.abc import Iterator
 from enum import Enum
@@ -14,9 +14,9 @@ _ROWS = 4096
 class ClockOffset(NamedTuple):
     """How far B's clock is ahead of A's, in ns.
 
-    ``spread``: half of what a frame takes from one place of capture to the other and back, since how that divides
-    into the two ways cannot be known. ``a_first``: direction 0 (of A) passes A before B. ``frames``: how many of each
-    direction it rests on at least.
+    ``spread``: half of the round trip between the two points of capture, since its division into the two ways cannot be
+    known. ``a_first``: direction 0 (of A) passes A before B. ``frames``: the evidence, the lower number of frames of
+    both directions.
     """
 
     offset: int
@@ -26,16 +26,16 @@ class ClockOffset(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """How long frames of a direction took from one place of capture to the other, in ns."""
+    """How long frames of a direction took from one point of capture to the other, in ns."""
 
     median: int
     p99: int
 
 
 def clock(there: Differences | None, back: Differences | None) -> ClockOffset | None:
-    """Return the clock by how much later frames of both directions are in B; None where one has no frame in both.
+    """Return the clock offset from the delays of both directions in B; None if one has no frame in both captures.
 
-    What is later in B is offset plus latency in the direction that passes A first, offset less latency in the other.
+    The delay in B is offset plus latency in the direction that passes A first, offset less latency in the other.
     """
     if there is None or back is None:
         return None
@@ -51,7 +51,7 @@ def latency(later: Differences, found: ClockOffset, direction: int) -> Latency:
 
 
 class Absence(Enum):
-    """Why a frame is in one capture only, as far as TCP shows it."""
+    """Why a frame is in one capture only, as far as TCP shows."""
 
     UNACKNOWLEDGED = "unacknowledged"
     LOST = "lost"
@@ -62,30 +62,30 @@ class Absence(Enum):
 
 
 class OnlyFrame(NamedTuple):
-    """A frame that one capture has and the other has not. ``of``: 0 for A, 1 for B."""
+    """A frame in only one capture. ``of``: 0 for A, 1 for B."""
 
     of: int
     place: int
     row: Any
     cause: Absence
-    lost: int = 0  #: bytes that the other capture lacks there
+    lost: int = 0  #: bytes missing there in the other capture
 
 
 class ChangedFrame(NamedTuple):
-    """A message that both captures have, with other bytes."""
+    """A message in both captures, with different bytes."""
 
     a: Any
     b: Any
-    differs: tuple[str, ...]  #: by the names of the header; key and value are the body
+    differs: tuple[str, ...]  #: names of header fields; key and value are the body
 
     @property
     def torn(self) -> str:
-        """Return which of A and B lack bytes of it."""
+        """Return whether A, and whether B, lacks bytes of it."""
         return "".join(name for name, row in (("A", self.a), ("B", self.b)) if row["marks"] & NOT_WHOLE)
 
 
 class LastSeqno(NamedTuple):
-    """The last seqno of a stream in both captures, which differ; None: there is none."""
+    """The different last seqnos of a stream in both captures; None: there is none."""
 
     vbucket: int
     stream_id: int
@@ -95,7 +95,7 @@ class LastSeqno(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """A connection that both captures have, with its directions as A has them."""
+    """A connection in both captures, with directions as in A."""
 
     pair: Pair
     ways: tuple[Way, Way]
@@ -108,12 +108,12 @@ class Linked:
 
 
 class Comparison:
-    """Two captures, compared when asked."""
+    """The comparison of two captures."""
 
     def __init__(self, a: CaptureRows, b: CaptureRows) -> None:
         self.sides = a, b
         self.linked: list[Linked] = []
-        self.alone: tuple[list[int], list[int]] = [], []  #: connections of A and of B that the other has not
+        self.alone: tuple[list[int], list[int]] = [], []  #: connections only in A, and only in B
 
     def compare(self) -> None:
         """Pair connections and compare their directions."""
@@ -134,7 +134,7 @@ class Comparison:
 
     @property
     def unrelated(self) -> bool:
-        """Return whether both captures have connections, and none is the same."""
+        """Return whether both captures have connections, but none in common."""
         return not self.linked and all(self.alone)
 
     def frames(self, of: int, number: int) -> int:
@@ -142,7 +142,7 @@ class Comparison:
         return self.sides[of].frames_of(number)
 
     def last_seqnos(self, way: Way) -> list[LastSeqno]:
-        """Return the streams of a direction whose last seqno differs, by vbucket."""
+        """Return the streams of a direction with different last seqnos, by vbucket."""
         a, b = self.sides[0].last_seqno.get(way.a, {}), self.sides[1].last_seqno.get(way.b, {})
         return [
             LastSeqno(*place, a.get(place), b.get(place))
@@ -151,7 +151,7 @@ class Comparison:
         ]
 
     def only(self, way: Way, of: int) -> Iterator[OnlyFrame]:
-        """Yield the frames of a direction that only A (0) or B (1) has, in order."""
+        """Yield the frames of a direction that are only in A (0) or B (1), in order."""
         rows, runs = way.only[of]
         judge = _Judge(self.sides, way, of)
         for at in range(0, len(rows), _ROWS):
@@ -160,7 +160,7 @@ class Comparison:
                 yield OnlyFrame(of, judge.mine, row, *judge.cause(row, Unmatched(*way.runs[number].tolist()), number))
 
     def changed(self, way: Way) -> Iterator[ChangedFrame]:
-        """Yield the messages of a direction that both captures have, with other bytes."""
+        """Yield the messages of a direction that are in both captures with different bytes."""
         a, b = self.sides
         for place_a, place_b in way.changed.tolist():
             mine, other = a.rows(way.a, place_a, place_a + 1)[0], b.rows(way.b, place_b, place_b + 1)[0]
@@ -169,7 +169,7 @@ class Comparison:
 
 
 class _Judge:
-    """What TCP says of the frames of a direction that one capture has only."""
+    """A judge of why frames of a direction are in one capture only, by TCP."""
 
     def __init__(self, sides: tuple[CaptureRows, CaptureRows], way: Way, of: int) -> None:
         self._other, self._of = sides[1 - of], of
@@ -180,7 +180,7 @@ class _Judge:
         self._run: tuple[int, Absence, int] = (-1, Absence.LEFT_OUT, 0)
 
     def cause(self, row: Any, run: Unmatched, number: int) -> tuple[Absence, int]:
-        """Return why a frame is not in the other capture, and how many bytes that lacks there."""
+        """Return why a frame is not in the other capture, and how many bytes are missing there."""
         _, stop = self._there(run)
         end = int(row["offset"]) + int(row["length"])
         if stop == self._count and self._acknowledged is not None and end > self._acknowledged:
@@ -190,7 +190,7 @@ class _Judge:
         return self._run[1:]
 
     def _there(self, run: Unmatched) -> tuple[int, int]:
-        """Return the rows of the other capture in a run."""
+        """Return the other capture's rows of a run."""
         return (run.b_start, run.b_stop) if self._of == 0 else (run.a_start, run.a_stop)
 
     def _of_run(self, run: Unmatched) -> tuple[Absence, int]:
@@ -204,7 +204,7 @@ class _Judge:
             size
             for offset, length, size in self._losses
             if (high is None or offset <= high)
-            # One of an unknown length may lie within the frame before and go beyond it.
+            # A gap of unknown length may begin inside the frame before and go beyond it.
             and (before is None or (offset + length >= end if length else offset > begin))
         ]
         if lost:

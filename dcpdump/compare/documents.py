@@ -1,4 +1,4 @@
-"""Documents of one capture: of each the last change, by vbucket, collection and key, to be compared."""
+"""Keep the last change of each document of one capture, by vbucket, collection and key, for comparison."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,22 +19,22 @@ from dcpdump.streams.opcode_kinds import DOCUMENTS
 from dcpdump.text import counted
 
 # -- documentLosses: of which vbuckets a capture lacks changes of documents, or can lack them ---------
-# Lost bytes are of the vbuckets that their direction carries; where a vbucket was captured nowhere, any may be of it.
+# Lost bytes may be of any vbucket that their direction carries; for a vbucket never captured, of any direction.
 
 _VBUCKETS = 1 << 16
 
 
 class DocumentLosses:
-    """Give it all parts and gaps of a capture, then ask. A place is twice the number of a connection, plus 0 or 1."""
+    """The losses of a capture by vbucket, from its parts and gaps. A place is 2 × connection + direction."""
 
     def __init__(self) -> None:
         self._lost: Counter[int] = Counter()  # bytes, by place
-        self._unmeasured: set[int] = set()  # places that lost a number of bytes that is not known
+        self._unmeasured: set[int] = set()  # places with losses of unknown length
         self._carried: set[int] = set()  # place << 16 | vbucket
-        self._cut: Counter[int] = Counter()  # changes that cannot be compared, as they are not whole, by vbucket
+        self._cut: Counter[int] = Counter()  # incomplete changes, which cannot be compared, by vbucket
 
     def look(self, part: Part) -> None:
-        """Note which vbuckets a part's directions carry, and its changes that are not whole."""
+        """Note the vbuckets of a part's directions, and its incomplete changes."""
         header = part.header
         places = np.array([ends.place for ends in part.places], np.int64)[part.place]
         asks = header.opcode == DCP_STREAM_REQ
@@ -55,7 +55,7 @@ class DocumentLosses:
 
     @cached_property
     def doubtful(self) -> Array:
-        """Of each vbucket whether changes of its documents can be missing, once the capture is read."""
+        """Return for each vbucket whether changes of its documents may be missing, after the capture was read."""
         found = np.zeros(_VBUCKETS, bool)
         lossy = self._unmeasured | set(self._lost)
         if lossy:
@@ -67,7 +67,7 @@ class DocumentLosses:
         return found
 
     def text(self, vbucket: int) -> str:
-        """Return what the capture lacks of a vbucket that is doubtful, behind its name."""
+        """Return in words what may be missing of a doubtful vbucket."""
         vbuckets, carriers = self._columns
         mine = set(carriers[vbuckets == vbucket].tolist())
         lossy = (self._unmeasured | set(self._lost)) & mine if mine else self._unmeasured | set(self._lost)
@@ -82,12 +82,12 @@ class DocumentLosses:
 
     @cached_property
     def _columns(self) -> tuple[Array, Array]:
-        """Return the vbuckets that are carried, and by which places."""
+        """Return the vbuckets carried, and their places."""
         carried = np.fromiter(self._carried, np.int64, len(self._carried))
         return carried & (_VBUCKETS - 1), carried >> 16
 
 
-#: What is kept of a change; ``at`` and ``size``: of its key among the keys.
+#: The row of a change; ``at`` and ``size``: of its key among the keys.
 _ROW = np.dtype(
     [
         ("seqno", "<u8"),
@@ -101,12 +101,12 @@ _ROW = np.dtype(
         ("opcode", "u1"),
     ]
 )
-#: Which document a change is of, and what it says of it, as hashes; and the change's row.
+#: The hashes of a change's document and of its content; and the change's row.
 _CHANGE = np.dtype([("document", "<u8"), ("change", "<u8"), ("row", "<u4")])
 _ROWS, _KEYS, _FIRST_SHARD = 0, 1, 2  # the streams of the file
-#: Changes are kept in so many parts by the hashes of their documents: memory holds one part of each capture.
+#: The number of shards, by the hashes of documents: memory holds one shard of each capture.
 _SHARDS, _SHARD = 64, np.uint64(58)
-#: Rows that are read at a time.
+#: How many rows are read at a time.
 _READ = 65_536
 
 
@@ -146,7 +146,7 @@ class Documents:
         self._spill.__exit__(*error)
 
     def feed(self, part: Part, rows: Sequence[int]) -> None:
-        """Learn those rows of a part that are mutations, deletions or expirations."""
+        """Add the rows of a part that are mutations, deletions or expirations."""
         chosen = np.asarray(rows, np.int64)
         header = part.header
         planned = part.keys.sound.copy()
@@ -176,7 +176,7 @@ class Documents:
         self.losses.lose(gaps)
 
     def settle(self) -> None:
-        """Prepare for comparing: all changes are there."""
+        """Prepare for comparing, after all changes were added."""
         self._spill.flush()
 
     def document(self, row: int) -> Document:
@@ -204,15 +204,13 @@ class Documents:
         return found
 
     def against(self, other: "Documents") -> tuple[Array, Array, Array, int]:
-        """Return the rows of documents that only this has, only the other has, that differ (both), and how many are
-        equal.
-        """
+        """Return the rows of documents only here, only in the other, or different; and how many are equal."""
         found = [_compared(self._last(shard), other._last(shard)) for shard in range(_SHARDS)]
         only_a, only_b, pairs = (np.concatenate(column) for column in list(zip(*found, strict=True))[:3])
         return np.sort(only_a), np.sort(only_b), pairs[np.argsort(pairs[:, 0])], sum(each[3] for each in found)
 
     def _last(self, shard: int) -> Array:
-        """Return the last change of each document of a part, by the hashes of documents."""
+        """Return the last change of each document of a shard, by the hashes of documents."""
         size = self._changes[shard] * _CHANGE.itemsize
         changes = np.frombuffer(self._spill.get(_FIRST_SHARD + shard, 0, size), _CHANGE)
         order = np.argsort(changes["document"], kind="stable")  # equal ones stay in the order of frames
@@ -238,7 +236,7 @@ class Documents:
 
 
 def _compared(mine: Array, theirs: Array) -> tuple[Array, Array, Array, int]:
-    """Compare the documents of two parts as ``Documents.against`` does, in no order."""
+    """Compare the documents of two shards as ``Documents.against`` does, in any order."""
     places = np.intersect1d(mine["document"], theirs["document"], assume_unique=True, return_indices=True)[1:]
     alone, missing = np.ones(len(mine), bool), np.ones(len(theirs), bool)
     alone[places[0]] = missing[places[1]] = False
@@ -253,7 +251,7 @@ def _hashes(numbers: Iterable[int]) -> Array:
 
 
 class DocumentDifferences(NamedTuple):
-    """Rows of documents: of pairs that differ, and of those that are in A or B only."""
+    """Rows of documents: pairs that differ, and those in A or B only."""
 
     differ: Array
     only_a: Array
@@ -264,7 +262,7 @@ class DocumentDifferences(NamedTuple):
 
 
 def judged(a: Documents, b: Documents, rows: DocumentDifferences) -> tuple[DocumentDifferences, DocumentDifferences]:
-    """Return the rows that are known to differ, and those where the side with less may lack bytes."""
+    """Return the rows that certainly differ, and those where the older side may lack bytes."""
     doubtful = a.losses.doubtful, b.losses.doubtful
     if not any(each.any() for each in doubtful):
         return rows, DocumentDifferences(*(each[:0] for each in rows))

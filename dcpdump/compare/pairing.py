@@ -1,6 +1,6 @@
-"""Pair the connections of two captures: by what they carry, since addresses behind NAT differ; then by addresses.
+"""Pair the connections of two captures: by their content, since NAT changes addresses; then by addresses.
 
-Connections without evidence stay alone: to compare them would report all of their frames as differences.
+Connections without evidence are not paired: comparing them would report all of their frames as differences.
 """
 
 from bisect import bisect_left
@@ -18,13 +18,13 @@ from dcpdump.spec.opcodes import DCP_SEQNO_ADVANCED
 from dcpdump.startup import dataclass
 
 # -- alignment of two sequences of frames -------------------------------------------------------------
-# The same frames in the same order, by their hashes, and what lies between them.
+# Within a pair, frames are matched in order by their hashes; unmatched frames lie between.
 
 _NONE = np.zeros(0, np.int64)
 
 
 class Pairs(NamedTuple):
-    """Places in A and B that are matched; both rise."""
+    """Matched indexes in A and B; both rise."""
 
     a: Array
     b: Array
@@ -33,11 +33,11 @@ class Pairs(NamedTuple):
         return len(self.a)
 
     def chosen(self, which: Array) -> "Pairs":
-        """Return those of these pairs for which ``which`` is true."""
+        """Return the pairs for which ``which`` is true."""
         return Pairs(self.a[which], self.b[which])
 
     def joined(self, other: "Pairs") -> "Pairs":
-        """Return these and others between them, in order."""
+        """Return these pairs and others, in order."""
         if not len(other.a):
             return self
         a, b = np.concatenate([self.a, other.a]), np.concatenate([self.b, other.b])
@@ -49,28 +49,28 @@ NO_PAIRS = Pairs(_NONE, _NONE)
 
 
 def matched(a: Array, b: Array) -> tuple[Pairs, Pairs]:
-    """Match rows of two directions: those that are equal, and those that are the same message with other bytes.
+    """Match rows of two directions: equal frames, and the same messages with different bytes.
 
-    Frames whose bytes are unique are anchors. Between two anchors repeated frames are matched by their offsets, as in
-    two captures of one connection, then by their order; what is left by message, vbucket, stream and seqno.
+    Frames with unique bytes are anchors. Between two anchors, repeated frames are matched by their offsets, as in two
+    captures of one connection, then by their order; the rest by message, vbucket, stream and seqno.
     """
     pairs = anchors(a["hash"], b["hash"])
     pairs = pairs.joined(between(pairs, _behind(a, pairs.a), _behind(b, pairs.b)))
     pairs = pairs.joined(between(pairs, a["hash"], b["hash"]))
     found = between(pairs, messages(a), messages(b))
-    equal = a["hash"][found.a] == b["hash"][found.b]  # in an order in which nothing was matched before
+    equal = a["hash"][found.a] == b["hash"][found.b]  # candidates not matched before
     return pairs.joined(found.chosen(equal)), found.chosen(~equal)
 
 
 class Strays(NamedTuple):
-    """Matches that are not in one order: equal frames, and the same messages with other bytes."""
+    """Matches out of order: equal frames, and the same messages with different bytes."""
 
     moved: Pairs
     changed: Pairs
 
 
 def strays(a: Array, b: Array) -> Strays:
-    """Match what is left of a direction wherever it stands: frames may have come in another order."""
+    """Match the rest of a direction regardless of order."""
     moved = _anywhere(a["hash"], b["hash"])
     left_a, left_b = _others(len(a), moved.a), _others(len(b), moved.b)
     left_a, left_b = (left[(rows["marks"][left] & HAS_SEQNO) != 0] for left, rows in ((left_a, a), (left_b, b)))
@@ -87,7 +87,7 @@ def _anywhere(a: Array, b: Array) -> Pairs:
 
 
 def anchors(a: Array, b: Array) -> Pairs:
-    """Match the values that each side has once, as many as are in the same order on both."""
+    """Match the values that are unique on each side, as many as have the same order on both."""
     if len(a) == len(b) and bool((a == b).all()):
         return Pairs(np.arange(len(a)), np.arange(len(b)))
     mine, at_a = _once(a)
@@ -99,7 +99,7 @@ def anchors(a: Array, b: Array) -> Pairs:
 
 
 def between(pairs: Pairs, a: Array, b: Array) -> Pairs:
-    """Match equal values that lie between the same two pairs: the first with the first, the second with the second."""
+    """Match equal values between the same two pairs: the first with the first, the second with the second."""
     left_a, left_b = _others(len(a), pairs.a), _others(len(b), pairs.b)
     if not len(left_a) or not len(left_b):
         return NO_PAIRS
@@ -110,10 +110,10 @@ def between(pairs: Pairs, a: Array, b: Array) -> Pairs:
 
 
 def rising(a: Array, b: Array) -> Pairs:
-    """Return the longest run of pairs whose places in B rise as those in A do; ``a`` rises."""
+    """Return the longest run of pairs whose indexes rise in B as in A; ``a`` rises."""
     if not len(b) or bool((np.diff(b) > 0).all()):
         return Pairs(a, b)
-    # Where everything before is below everything behind, the parts can be solved by themselves.
+    # Where all before is below all after, the parts can be solved separately.
     lowest_behind = np.minimum.accumulate(b[::-1])[::-1]
     cuts = np.flatnonzero(np.maximum.accumulate(b)[:-1] < lowest_behind[1:]) + 1
     bounds = np.concatenate([[0], cuts, [len(b)]])
@@ -126,8 +126,8 @@ def rising(a: Array, b: Array) -> Pairs:
 
 
 def _longest_rising(numbers: Array) -> Array:
-    """Return the places of a longest rising subsequence."""
-    ends: list[int] = []  # the least value that ends a rise of each length
+    """Return the indexes of a longest rising subsequence."""
+    ends: list[int] = []  # the smallest value that ends a rise of each length
     where: list[int] = []
     before = np.full(len(numbers), -1, np.int64)
     for place, number in enumerate(numbers.tolist()):
@@ -147,20 +147,20 @@ def _longest_rising(numbers: Array) -> Array:
 
 
 def _once(values: Array) -> tuple[Array, Array]:
-    """Return the values that are there once, sorted, and their places."""
+    """Return the values that occur once, sorted, and their indexes."""
     found, first, counts = np.unique(values, return_index=True, return_counts=True)
     return found[counts == 1], first[counts == 1]
 
 
 def _others(count: int, places: Array) -> Array:
-    """Return the places up to ``count`` that are not among some."""
+    """Return the indexes below ``count`` that are not given."""
     left = np.ones(count, bool)
     left[places] = False
     return np.flatnonzero(left)
 
 
 def _behind(rows: Array, places: Array) -> Array:
-    """Return keys that are equal for equal frames as far behind the pair before them, in bytes."""
+    """Return keys that are equal for equal frames at the same distance (bytes) from the pair before them."""
     offset = rows["offset"]
     if len(places):
         offset = offset - offset[places][np.maximum(np.searchsorted(places, np.arange(len(rows))) - 1, 0)]
@@ -168,36 +168,36 @@ def _behind(rows: Array, places: Array) -> Array:
 
 
 def messages(rows: Array) -> Array:
-    """Return keys that are equal for what may be one message: whatever its opaque, CAS, key and value are."""
+    """Return keys that are equal for the same message, independent of its opaque, CAS, key and value."""
     what = rows["opcode"].astype(np.int64) << 8 | rows["magic"]
     return mixed(rows["seqno"].copy(), what << 32 | rows["word"].astype(np.int64) << 16 | rows["sid"])
 
 
-#: Of larger captures only so many frames are looked up, chosen by their hashes.
+#: The most frames of a capture that are looked up; of more, a sample by hash is used.
 _LOOKED_UP = 1 << 20
 _ROWS = 1 << 16
-#: Of the smaller of two connections without documents so many frames have to be in both.
+#: The share of the smaller connection's frames that both must have, without documents.
 _MOST = 0.75
 
 
-#: What of some rows is looked up, as hashes.
+#: Returns the hashes of rows that are looked up.
 _Column = Callable[[Array], Array]
 
 
 class Pair(NamedTuple):
-    """A connection of A and the one of B that it is; ``turned``: direction 0 of one is direction 1 of the other."""
+    """A connection of A and the same one in B; ``turned``: direction 0 of one is direction 1 of the other."""
 
     a: int
     b: int
     turned: bool
 
     def place_in_b(self, place: int) -> int:
-        """Return the place in B of a direction of A."""
+        """Return the place in B for a direction of A."""
         return 2 * self.b + (place & 1 ^ self.turned)
 
 
 class _Search:
-    """The connections that are paired so far."""
+    """The search for pairs, with those found so far."""
 
     def __init__(self, a: CaptureRows, b: CaptureRows) -> None:
         self._a, self._b = a, b
@@ -205,7 +205,7 @@ class _Search:
         self._taken: set[int] = set()
 
     def by(self, column: _Column, share: float) -> None:
-        """Pair what has most in common, and of the smaller connection at least that share, until nothing is found."""
+        """Pair connections with most frames in common, at least a ``share`` of the smaller one, until none is left."""
         before = -1
         while len(self.found) > before:
             before = len(self.found)
@@ -215,7 +215,7 @@ class _Search:
             self.take(pair for pair, _ in order)
 
     def take(self, pairs: Iterable[Pair]) -> None:
-        """Pair those connections of which neither is paired yet."""
+        """Add pairs of which neither connection is paired yet."""
         for pair in pairs:
             if pair.a not in self.found and pair.b not in self._taken:
                 self.found[pair.a] = pair
@@ -225,7 +225,7 @@ class _Search:
         return min(self._a.frames_of(pair.a), self._b.frames_of(pair.b))
 
     def _scores(self, column: _Column) -> dict[Pair, int]:
-        """Return how many frames connections that are not paired yet have in common, and no third one has: about."""
+        """Return about how many frames two unpaired connections have in common that no third one has."""
         left = [place for place in self._a.counts if place >> 1 not in self.found]
         others = [place for place in self._b.counts if place >> 1 not in self._taken]
         if not left or not others:
@@ -247,10 +247,10 @@ class _Search:
 
 
 def pairs(a: CaptureRows, b: CaptureRows) -> list[Pair]:
-    """Return the connections that both captures have, in the order of A.
+    """Return the connections in both captures, in the order of A.
 
-    Only what other connections have not is evidence: changes of documents (their CAS is a time), both addresses, or
-    most of all frames. A HELLO, an OPEN or a NOOP is the same in many, and so are the histories of vbuckets.
+    Evidence must be unique to a connection: changes of documents (their CAS is a time), both addresses, or most of all
+    frames. A HELLO, an OPEN or a NOOP is equal in many connections, and so are failover logs.
     """
     search = _Search(a, b)
     search.by(lambda rows: rows["hash"][_is_specific(rows)], 0)
@@ -261,9 +261,9 @@ def pairs(a: CaptureRows, b: CaptureRows) -> list[Pair]:
 
 
 def _documents(rows: Array) -> Array:
-    """Return which changes of documents rows are, by seqno and CAS; without a CAS by their bytes.
+    """Return hashes of document changes, by seqno and CAS; without a CAS by their bytes.
 
-    Another run of a client has other opaques, and something in between may compress values.
+    Another run of a client has other opaques, and a proxy may compress values.
     """
     rows = rows[_is_specific(rows)]
     which = np.where(rows["cas"] != 0, rows["cas"], rows["body"])
@@ -276,7 +276,7 @@ def _is_specific(rows: Array) -> Array:
 
 
 def _known(a: CaptureRows, left: Sequence[int], column: _Column, mask: np.uint64) -> tuple[Array, Array]:
-    """Return hashes that one connection of A alone has, sorted, and in which direction."""
+    """Return hashes that only one connection of A has, sorted, and their direction."""
     hashes, places = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
     for place in left:
         mine = np.unique(np.concatenate(list(_hashes(a, place, column, mask))))
@@ -295,7 +295,7 @@ def _hashes(side: CaptureRows, place: int, column: _Column, mask: np.uint64) -> 
 
 
 def _by_addresses(a: CaptureRows, b: CaptureRows) -> Iterator[Pair]:
-    """Yield the connections that have the same ends, the first with the first."""
+    """Yield connections with the same endpoints, the first with the first."""
     others: dict[frozenset[str], list[Ends]] = {}
     for number in b.connections:
         theirs = ends_of(b, number)
@@ -307,13 +307,13 @@ def _by_addresses(a: CaptureRows, b: CaptureRows) -> Iterator[Pair]:
 
 
 def _alike(a: CaptureRows, b: CaptureRows, pair: Pair) -> int:
-    """Return how many ends of two connections are the same."""
+    """Return how many endpoints two connections have in common."""
     mine, theirs = ends_of(a, pair.a), ends_of(b, pair.b)
     return len({mine.src, mine.dst} & {theirs.src, theirs.dst})
 
 
 def ends_of(side: CaptureRows, number: int) -> Ends:
-    """Return who a connection is between, as direction 0 has it."""
+    """Return the endpoints of a connection, in the order of direction 0."""
     ends = side.ends.get(2 * number)
     if ends is not None:
         return ends
@@ -323,14 +323,14 @@ def ends_of(side: CaptureRows, number: int) -> Ends:
 
 # -- way: one direction of a connection in both captures, frame against frame, window by window -------
 
-#: Frames of a direction that are matched at once, of each side.
+#: How many frames of a direction are matched at once, of each side.
 WINDOW = 1 << 17
-#: Of the frames of a window so many have to match, or it was too small.
+#: The share of a window's frames that must match; otherwise it was too small.
 _ENOUGH = 4
 
 
 class Differences(NamedTuple):
-    """How much later the frames of a direction are in B than in A, in ns, as the clocks of both say."""
+    """The delay of a direction's frames in B, in ns, by both clocks."""
 
     frames: int
     p1: int
@@ -339,7 +339,7 @@ class Differences(NamedTuple):
 
 
 class Unmatched(NamedTuple):
-    """Frames between two that are matched: rows of A and of B. One of both may have none."""
+    """Unmatched frames between two matched ones: rows of A and of B, one of which may be empty."""
 
     a_start: int
     a_stop: int
@@ -348,7 +348,7 @@ class Unmatched(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """Rows of both sides from ``a`` and ``b`` on: which are equal, and which are changed."""
+    """Rows of both sides from ``a`` and ``b`` on, with the equal and the changed ones."""
 
     a: int
     b: int
@@ -360,23 +360,23 @@ class _Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One direction, compared. ``a`` and ``b``: its places in both captures.
+    """The comparison of one direction. ``a`` and ``b``: its places in both captures.
 
-    ``only``: of A and of B the rows of frames that the other has not, and in which of ``runs`` each is.
+    ``only``: for A and B, the rows of frames that the other lacks, and the index in ``runs`` of each.
     """
 
     a: int
     b: int
-    equal: int  #: frames that both have, in one order
-    moved: int  #: frames that both have, but not in one order
-    changed: Array  #: rows of A, rising, and of B: the same message with other bytes
+    equal: int  #: frames in both, in the same order
+    moved: int  #: frames in both, in another order
+    changed: Array  #: rows of A, rising, and of B: the same message with different bytes
     only: tuple[tuple[Array, Array], tuple[Array, Array]]
     runs: Array
-    later: Differences | None  #: None where no frame with a time is in both
+    later: Differences | None  #: None if no frame with a time is in both
 
     @property
     def differs(self) -> bool:
-        """Return whether a frame is in one of both only, or has other bytes."""
+        """Return whether a frame is only in one capture, or has different bytes."""
         return bool(len(self.changed) or any(len(rows) for rows, _ in self.only))
 
 
@@ -409,7 +409,7 @@ def compared(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: in
 
 
 def _windows(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: int, size: int) -> "Iterator[_Window]":
-    """Yield windows: where they begin, their rows up to the last matched frame, and which are matched."""
+    """Yield windows: their beginnings, their rows up to the last matched frame, and the matches."""
     count_a, count_b = side_a.counts.get(place_a, 0), side_b.counts.get(place_b, 0)
     a = b = 0
     wide = size
@@ -432,7 +432,7 @@ def _pairs(a: "Array | list[int]", b: "Array | list[int]") -> Array:
 
 
 def _runs(a: Array, b: Array, from_a: int, from_b: int, count_a: int, count_b: int) -> Array:
-    """Return the runs around pairs of a window, which begins at ``from_a`` and ``from_b``."""
+    """Return the unmatched runs around the pairs of a window that begins at ``from_a`` and ``from_b``."""
     edge = np.array([-1])
     starts_a, starts_b = np.concatenate([edge, a]) + 1, np.concatenate([edge, b]) + 1
     stops_a, stops_b = np.concatenate([a, [count_a]]), np.concatenate([b, [count_b]])
@@ -442,7 +442,7 @@ def _runs(a: Array, b: Array, from_a: int, from_b: int, count_a: int, count_b: i
 
 
 def _rows_in(starts: Array, stops: Array) -> tuple[Array, Array]:
-    """Return all rows of runs, and of each in which run it is."""
+    """Return all rows of runs, and the index of each row's run."""
     sizes = stops - starts
     which = np.repeat(np.arange(len(sizes)), sizes)
     rows = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes) + starts[which]

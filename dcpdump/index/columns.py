@@ -1,7 +1,7 @@
 """Keep growing columns with what the list of frames shows, and most filters test, of every frame.
 
 Columns are in unlinked temporary files, appended by writing and read by mapping. A forked process shares them: one
-writes, and the other reads as many rows as it was told of.
+writes, and the other reads once it knows the number of rows.
 """
 
 import mmap

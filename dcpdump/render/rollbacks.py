@@ -53,7 +53,7 @@ def latest(found: Sequence[Advised]) -> list[Advised]:
 
 
 def _none(streams: Sequence[Stream]) -> str:
-    """Return the sentence that there are no rollbacks, and among how many requests."""
+    """Return the sentence for no rollbacks, with the number of requests."""
     requests = sum(stream.requests.count() for stream in streams)
     if not requests:
         return "no stream requests were captured"

@@ -1,4 +1,4 @@
-"""Colour whole lines, last, and only where colour is wanted."""
+"""Colour complete lines, as the last step, if colours are on."""
 
 from collections.abc import Sequence
 from enum import Enum

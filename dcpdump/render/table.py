@@ -334,7 +334,7 @@ def _grid(record: Record, value_bytes: int | None) -> list[Line]:
 
 
 def rule(cells: int) -> str:
-    """Return the line under a row of so many bytes."""
+    """Return the line under a row with a number of cells."""
     return " " * 8 + _RULE * cells + "+"
 
 

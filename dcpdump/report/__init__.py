@@ -1,1 +1,1 @@
-"""Report: one HTML page of a capture: what is wrong, with pictures, down to the bytes that prove it."""
+"""Write one HTML page about a capture: what is wrong, with pictures, down to the bytes that prove it."""

@@ -1,4 +1,4 @@
-"""Context: what all sections of a page are made from, and how they point at each other."""
+"""Hold the data from which all sections of a page are made, and make links between them."""
 
 from collections.abc import Sequence
 
@@ -15,24 +15,24 @@ from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client
 
 _HUES = 5
-#: Connections that are pictured by themselves, at most.
+#: The most connections with their own pictures.
 LANES = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the user asked for, beside the captures."""
+    """The options of the user."""
 
     captures: Sequence[str]  #: as they were named
-    options: Sequence[tuple[str, str]]  #: with which they were read
+    options: Sequence[tuple[str, str]]  #: options for reading, to be repeated in commands
     title: str
-    frames: int = 100  #: annotated ones, at most
+    frames: int = 100  #: the most annotated frames
     redacted: bool = False
 
 
 @dataclass(slots=True)
 class Context:
-    """One diagnosis, what was gathered for it, and what the page has of it."""
+    """The diagnosis, the data gathered for it, and the selection that the page shows."""
 
     found: Diagnosis
     gathered: Gathered
@@ -53,7 +53,7 @@ class Context:
 
     @property
     def lanes(self) -> list[ConnectionState]:
-        """The connections that are pictured, by number: those in trouble, then those with the most bytes."""
+        """The connections with their own pictures: those in trouble, then those with the most bytes."""
         has_row = self.gathered.traffic.has_row
         ranked = [number for trouble in self.found.troubles for number in trouble.connections]
         places = {number: at for at, number in reversed(list(enumerate(ranked)))}
@@ -73,7 +73,7 @@ class Context:
         return command_line(command, self.wish.captures, self.wish.options)
 
     def frame(self, number: int | None, label: str | None = None) -> Markup:
-        """Return a link to a frame, or its number where the page does not show it."""
+        """Return a link to a frame, or only its number if the page does not show it."""
         text = label or f"frame {number:,}"
         if number in self.records:
             return element("a", text, href=f"#frame-{number}")

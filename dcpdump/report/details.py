@@ -1,4 +1,4 @@
-"""What a page goes down to: the dialogues of streams in trouble, and frames, their fields beside their bytes."""
+"""Make the sections of details: dialogues of streams in trouble, and frames with their fields and bytes."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ _EACH = 2
 
 
 def choose(context: Context) -> None:
-    """Choose the streams whose dialogues are drawn: of each trouble the first ones, then more of the worst."""
+    """Choose the streams whose dialogues are drawn: the first ones of each trouble, then more of the worst."""
     members = [trouble.streams for trouble in context.found.troubles if trouble.streams]
     order = [stream for streams in members for stream in streams[:_EACH]]
     order += [stream for streams in members for stream in streams[_EACH:]]
@@ -77,7 +77,7 @@ def _rung(context: Context, rung: Rung) -> Markup:
 _VALUE = 64  #: bytes of a value in the table
 _LINE = 16
 _BYTES = 512  #: of a frame that are shown
-_ROWS = 512  #: of its table, and of its problems: a list of items may have very many
+_ROWS = 512  #: rows of its table, and problems: a list of items may have very many
 
 
 def frames(context: Context) -> Markup | None:

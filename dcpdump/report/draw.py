@@ -1,4 +1,4 @@
-"""Pictures of amounts over time, as SVG: lines and areas that stretch, and marks that keep their form.
+"""Draw amounts over time as SVG: lines and areas that stretch, and marks that keep their form.
 
 Every picture has the same width of 1,000 units, so that a script can have all of them show the same time by setting
 one ``viewBox``. Colours are classes; nothing has a style of its own.
@@ -31,35 +31,35 @@ _STEPS = (
     *(days * _DAY for days in (1, 2, 5, 10, 30, 100, 365)),
 )
 _MOST = 8  #: ticks, at most
-_LETTER = 0.011  #: of the width that a letter of a label takes
+_LETTER = 0.011  #: width of a letter of a label, as a fraction of the picture
 
 
 class Tick(NamedTuple):
-    """A time that is written at the axis, and where it is, from 0 to 1."""
+    """A label of the axis, and its position from 0 to 1."""
 
     place: float
     label: str
 
 
 class TimeAxis(NamedTuple):
-    """The time that is pictured: the beginning, and the end of the last step."""
+    """The time span of pictures: the beginning, and the end of the last step."""
 
     first_ns: int
     last_ns: int
 
     @property
     def length(self) -> int:
-        """How long it is; never 0."""
+        """Return its length; never 0."""
         return max(1, self.last_ns - self.first_ns)
 
     def place(self, ts_ns: int) -> float:
-        """Return where a time is, from 0 to 1."""
+        """Return the position of a time, from 0 to 1."""
         return min(1.0, max(0.0, (ts_ns - self.first_ns) / self.length))
 
     def ticks(self) -> list[Tick]:
         """Return the beginning, some round times, and the end."""
         step = next((each for each in _STEPS if self.length / each <= _MOST), _STEPS[-1] * 10)
-        ahead = clock_in_use().zone.offset_ns(self.first_ns)  # midnight is a round time, wherever that is
+        ahead = clock_in_use().zone.offset_ns(self.first_ns)  # midnight is a round time in any zone
         first = -(-(self.first_ns + ahead) // step) * step - ahead
         round_ones = [Tick(self.place(ts), self.label(ts, step)) for ts in range(first, self.last_ns, step)]
         ends = [Tick(0.0, self.label(self.first_ns, step)), Tick(1.0, self.label(self.last_ns, step))]
@@ -67,7 +67,7 @@ class TimeAxis(NamedTuple):
         return [ends[0], *(each for each in round_ones if apart < each.place < 1 - apart), ends[1]]
 
     def label(self, ts_ns: int, step: int = _SECOND) -> str:
-        """Return a time as it is written at the axis: with the date above a day, with fractions of short ones."""
+        """Return the label of a time: with the date if steps are days, with fractions if they are short."""
         iso = _shown(ts_ns)
         if "T" not in iso:
             return iso
@@ -78,7 +78,7 @@ class TimeAxis(NamedTuple):
         return iso[11:23] if step >= 1_000_000 else iso[11:26]
 
     def offsets(self) -> list[tuple[int, int]]:
-        """Return how far (ns) clocks are ahead of UTC, and since when: the first, and each change."""
+        """Return the zone's offsets from UTC (ns) with their beginnings: the first, and each change."""
         zone, at = clock_in_use().zone, self.first_ns
         found = [(at, zone.offset_ns(at))]
         while at < self.last_ns:
@@ -115,7 +115,7 @@ def size(amount: float) -> str:
 
 
 WIDTH = 1000
-#: Marks nearer than this, of the width, are one.
+#: Marks nearer than this fraction of the width are joined.
 _NEAR = 0.006
 _LISTED = 12
 _SHAPES = {
@@ -130,7 +130,7 @@ _SHAPES = {
 
 
 class DrawnMark(NamedTuple):
-    """Something that happened: when, what, and in words."""
+    """An event of a connection: its time, its kind, and its text."""
 
     ts_ns: int
     kind: str
@@ -145,13 +145,13 @@ def symbol(kind: str) -> Markup:
 
 
 def picture(height: int, label: str, *children: Child) -> Markup:
-    """Return what stretches: lines and areas of a height, whose coordinates run to 1,000."""
+    """Return a picture that stretches: lines and areas of a height, with coordinates up to 1,000."""
     box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "class_": "plot"}
     return element("svg", *children, **box, role="img", aria_label=label, tabindex=0, data_zoom=True)
 
 
 def lane(head: Child, *pictures: Child, tall: bool = False, high: bool = False, id: str | None = None) -> Markup:
-    """Return pictures of one time with a head at their left."""
+    """Return pictures of one time span, with a head at their left."""
     strip = element("div", *pictures, class_="strip high" if high else "strip")
     return element("div", head, strip, class_="lane tall" if tall else "lane", id=id)
 
@@ -182,7 +182,7 @@ def area(values: Array, height: int, most: float, hue: str) -> list[Markup]:
 
 
 def _corners(steps: Sequence[str], count: int) -> list[str]:
-    """Return the corners of a line that stays level for the time of a step, without those that change nothing."""
+    """Return the corners of a line that is level during each step, without redundant ones."""
     out: list[str] = []
     last = ""
     for at, step in enumerate(steps):
@@ -196,7 +196,7 @@ def _corners(steps: Sequence[str], count: int) -> list[str]:
 
 
 def stairs(values: Array, height: int, most: float, hue: str) -> list[Markup]:
-    """Return a line that stays level for the time of a step."""
+    """Return a line that is level during each step."""
     if not most:
         return []
     count = len(values)
@@ -208,7 +208,7 @@ def stairs(values: Array, height: int, most: float, hue: str) -> list[Markup]:
 
 
 def band(times: TimeAxis, first_ns: int, last_ns: int, height: int, kind: str, title: str) -> Markup:
-    """Return a time that is shaded."""
+    """Return a shaded time span."""
     begin, end = times.place(first_ns), times.place(last_ns)
     wide = WIDTH * max(end - begin, 0.001)
     shown = element("title", title)
@@ -236,7 +236,7 @@ def blocked_bands(times: TimeAxis, connection: ConnectionState, height: int) -> 
 
 
 def marks(times: TimeAxis, found: Iterable[DrawnMark]) -> Markup:
-    """Return marks above a picture, which keep their form however wide it is; near ones of a kind are one."""
+    """Return marks above a picture, which keep their form at any width; near ones of a kind are joined."""
     groups: dict[str, list[list[DrawnMark]]] = {}
     for mark in sorted(found):
         mine = groups.setdefault(mark.kind, [])
@@ -293,7 +293,7 @@ def png(cells: Array, colours: Sequence[Colour]) -> bytes:
     padded = np.zeros((height, width + width % 2), np.uint8)
     padded[:, :width] = cells
     packed = padded[:, ::2] << 4 | padded[:, 1::2]
-    rows = np.zeros((height, packed.shape[1] + 1), np.uint8)  # each begins with its filter: none
+    rows = np.zeros((height, packed.shape[1] + 1), np.uint8)  # each row begins with its filter: none
     rows[:, 1:] = packed
     return b"".join(
         (

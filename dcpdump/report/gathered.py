@@ -1,4 +1,4 @@
-"""Gathered: what a page needs beside the ledger and the findings, taken in the same pass; bounded."""
+"""Gather the data of a page beside ledger and findings, in the same pass, in bounded memory."""
 
 import heapq
 from collections import OrderedDict
@@ -33,18 +33,18 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.wire.frame import RawFrame
 
 # -- kept frames --------------------------------------------------------------------------------------
-# The frames that a page may speak of, as far as they can be kept while reading; bounded.
+# Frames that a page may show are kept while reading, in bounded memory.
 #
-# What opens and closes connections and streams is kept as bytes, the first and the last of it; what a rule found is
-# kept when it is found, while its part is at hand. ``frames`` is all that the page asks: an index of the input could
-# answer it as well.
+# The first and the last frames that open and close connections and streams are kept as bytes; a frame with a finding is
+# kept at once, while its part is in memory. The page only calls ``frames``: an index of the input could answer it as
+# well.
 
-#: Of what opens and closes, so many frames at the beginning and so many at the end.
+#: How many opening and closing frames are kept, of the first and of the last.
 _FIRST = _LAST = 4_000
 _WANTED = 2_000
-#: Longer frames are not kept unless they are wanted.
+#: Longer frames are kept only on request.
 _LONGEST = 16_384
-#: Bytes of the first, of the last and of those that are wanted, of each at most. A field of a record counts as some.
+#: The most bytes of the first, of the last and of requested frames, for each. A record's field counts as several.
 _BYTES, _FIELD = 32 << 20, 400
 _TURNING = np.isin(
     np.arange(256),
@@ -64,7 +64,7 @@ _Kept = tuple[RawFrame, Later]
 
 
 class KeptFrames:
-    """Give it the parts as they come, and what is wanted of the latest."""
+    """The frames kept for the page, from parts as they come; ``want`` keeps frames of the latest parts."""
 
     def __init__(self) -> None:
         self._latest: list[Part] = []
@@ -112,11 +112,11 @@ class KeptFrames:
                     self._wanted_bytes += weight
 
     def forget_parts(self) -> None:
-        """Let the parts go, once nothing of them can be wanted."""
+        """Forget the parts, once none of their frames can be requested."""
         self._latest, self._before = [], []
 
     def frames(self, numbers: Iterable[int]) -> dict[int, Record]:
-        """Return the records of frames, as far as they were kept, in the order in which they are asked for."""
+        """Return the records of those frames that were kept, in the order requested."""
         out: dict[int, Record] = {}
         for number in numbers:
             record = self._wanted.get(number)
@@ -129,7 +129,7 @@ class KeptFrames:
 
 
 def _kept(part: Part, row: int) -> _Kept:
-    """Return the bytes of a frame, and what its record needs beside them."""
+    """Return the bytes of a frame, and the state that its record needs."""
     ends = part.places[int(part.place[row])]
     known = part.records.get(row)
     vbucket, asked = (int(part.header.word[row]), None) if known is None else (known.vbucket, known.request)
@@ -137,18 +137,18 @@ def _kept(part: Part, row: int) -> _Kept:
     return part.raw(row), Later(part.first + row, vbucket, asked, *place, False)
 
 
-#: Gaps that are kept; beyond, they are counted.
+#: How many gaps are kept; further ones are only counted.
 _GAPS = 10_000
 
 
-#: Levels that are put into the grids at once.
+#: How many levels are put into the grids at once.
 _PENDING = 20_000
 
 
 class Levels:
-    """The bytes that flow control has outstanding, over time: the largest of each step, and the last.
+    """The outstanding bytes of flow control over time: the largest of each step, and the last.
 
-    Give it each level when it changes, in any order of connections; ``line`` then has them in steps.
+    ``note`` each change of a level, in any order of connections; ``line`` then returns the steps.
     """
 
     def __init__(self) -> None:
@@ -158,13 +158,13 @@ class Levels:
         self._pending: list[tuple[int, int, int]] = []
 
     def note(self, connection: int, ts_ns: int, level: int) -> None:
-        """Take the level of a connection at a time."""
+        """Note the level of a connection at a time."""
         self._pending.append((self.rows.setdefault(connection, len(self.rows)), ts_ns, level + 1))
         if len(self._pending) >= _PENDING:
             self.flush()
 
     def flush(self) -> None:
-        """Put what is pending into the grids."""
+        """Put pending levels into the grids."""
         if not self._pending:
             return
         rows, times, levels = np.array(self._pending, np.int64).T
@@ -176,12 +176,12 @@ class Levels:
             grid.put(rows, steps, levels)
 
     def extend(self, last_ns: int) -> None:
-        """Have the last step be that of a time, where there are levels: they last."""
+        """Extend the steps up to a time, if there are levels, since these last."""
         self.flush()
         self.axis.extend(last_ns)
 
     def line(self, connection: int) -> Array:
-        """Return the largest level of each step; where none changed it, that of the step before."""
+        """Return the largest level of each step; without a change, that of the step before."""
         self.flush()
         used = self.axis.used
         row = self.rows[connection]
@@ -192,14 +192,14 @@ class Levels:
         return np.where(level > 0, level - np.minimum(level, 1), 0)
 
 
-#: Rows for each power of ten, from a microsecond on.
+#: How many rows a power of ten has, from a microsecond on.
 PER_DECADE = 12
 DECADES = 9
 _SLOWEST = 50
 
 
 class AnswerTime(NamedTuple):
-    """An answer, and how long it took."""
+    """A response, and its latency."""
 
     latency_ns: int
     ts_ns: int
@@ -208,7 +208,7 @@ class AnswerTime(NamedTuple):
 
 
 class Latencies:
-    """Feed it parts; it keeps the latencies of their answers, by opcode: counts by step and level, and the slowest."""
+    """The latencies of responses, by opcode: counts by step and level, and the slowest."""
 
     def __init__(self) -> None:
         self.axis = Axis()
@@ -216,7 +216,7 @@ class Latencies:
         self.slowest: dict[int, list[AnswerTime]] = {}
 
     def feed(self, part: Part, rows: set[int] | None = None) -> None:
-        """Take the answers of a part, or of some of its rows."""
+        """Add the responses of a part, or of some of its rows."""
         found: dict[int, list[AnswerTime]] = {}
         for row, record in part.records.items():
             asked, ts = record.request, int(part.ts_ns[row])
@@ -242,7 +242,7 @@ class Latencies:
         self.slowest[opcode] = heapq.nlargest(_SLOWEST, [*self.slowest.get(opcode, []), *answers])
 
     def cells(self, opcode: int) -> Array:
-        """Return how many answers took how long in which step: a row for each level."""
+        """Return counts of responses by level and step: a row for each level."""
         return self.grids[opcode].cells[: PER_DECADE * DECADES, : self.axis.used]
 
 
@@ -258,13 +258,13 @@ class LostBytes(NamedTuple):
     connection: int
     direction: int
     offset: int
-    length: int | None  #: None: not known
+    length: int | None  #: None: unknown
     reason: str
     ts_ns: int | None
 
 
 class Gathered:
-    """Give it each block's parts and gaps, then each step that the ledger has learnt."""
+    """All data gathered for a page: from each block's parts and gaps, then from each step of the ledger."""
 
     def __init__(self) -> None:
         self.traffic = TrafficOverTime()
@@ -273,12 +273,12 @@ class Gathered:
         self.latencies = Latencies()
         self.frames = KeptFrames()
         self.gaps: list[LostBytes] = []
-        self.more_gaps = 0  #: that were not kept
-        self.since_ns: int | None = None  #: what comes before is not pictured
+        self.more_gaps = 0  #: gaps beyond those kept
+        self.since_ns: int | None = None  #: earlier frames are not in the pictures
 
     def take(self, parts: Sequence[Part], gaps: Sequence[Lost]) -> None:
-        """Take what a block brought."""
-        for lost, gap in ((each, gap) for each in gaps for gap in each.sent if gap.reason != CARVED):  # that is no loss
+        """Add the parts and gaps of a block."""
+        for lost, gap in ((each, gap) for each in gaps for gap in each.sent if gap.reason != CARVED):
             if len(self.gaps) < _GAPS:
                 place = lost.ends.connection, lost.ends.direction, lost.gap.offset, gap.length
                 self.gaps.append(LostBytes(*place, gap.reason, gap.seen.ts_ns))
@@ -292,23 +292,23 @@ class Gathered:
             self.latencies.feed(part, None if rows is None else set(rows.tolist()))
 
     def _rows(self, part: Part) -> "np.ndarray[tuple[int], np.dtype[np.int64]] | None":
-        """Return the frames that are to be pictured; None: all."""
+        """Return the rows for the pictures; None: all."""
         if self.since_ns is None:
             return None
         return np.flatnonzero((part.ts_ns != NO_TIME) & (part.ts_ns >= self.since_ns))
 
     def extend(self, last_ns: int) -> None:
-        """Have the pictures end at a time, if frames do before."""
+        """Extend the pictures up to a time."""
         self.traffic.axis.extend(last_ns)
         self.levels.extend(last_ns)
 
     def learnt(self, step: Step, ledger: Ledger) -> None:
-        """Take note of what flow control has outstanding after a step that the ledger has learnt."""
+        """Note the outstanding bytes of flow control after a step of the ledger."""
         connection = ledger.connections.get(step.connection)
         if connection is None or connection.window.size is None or not connection.window.complete:
             return
         if not self.traffic.has_row(step.connection):
-            return  # it is not pictured
+            return  # it has no picture of its own
         ts_ns = step.last_ns if isinstance(step, DocumentRun) else step.ts_ns
         if ts_ns is not None:
             self.levels.note(step.connection, ts_ns, connection.window.outstanding)

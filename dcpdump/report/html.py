@@ -1,6 +1,6 @@
-"""HTML and SVG as typed elements. Strings are escaped, always; only Markup is not.
+"""Make HTML and SVG from elements. Strings are always escaped; only Markup is not.
 
-Whatever comes from a capture passes ``safe`` here, so no control, bidi or zero-width character reaches the page.
+All text passes ``safe`` here, so that no control, bidi or zero-width character of a capture reaches the page.
 """
 
 from collections.abc import Iterable

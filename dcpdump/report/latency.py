@@ -1,4 +1,4 @@
-"""Latency: how long answers took, by request; and the slowest."""
+"""Make the section of latencies, by request, with the slowest responses."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from dcpdump.streams.wording import span
 
 _HEIGHT = 180
 _HUES = 5
-#: Of the slowest answers of each kind, so many are named.
+#: How many of the slowest responses of each kind are listed.
 SLOWEST = 3
 
 

@@ -1,4 +1,4 @@
-"""The page: its sections in order, under a policy that forbids everything that is not in it."""
+"""Make the page: its sections in order, under a policy that forbids loading anything else."""
 
 import json
 from base64 import b64encode
@@ -17,16 +17,16 @@ from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.wording import span
 from dcpdump.text import counted, measured
 
-#: A page is never longer: frames are dropped first, then streams, then maps.
+#: The largest page: beyond it frames are dropped first, then streams, then maps.
 MOST = 5_000_000
 _FEW_STREAMS = 200
 _JSON_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
-#: Sections that are called otherwise than their id.
+#: Titles of sections that differ from their id.
 _NAMES = {"vbuckets": "vBuckets", "flow": "Flow control"}
 
 
 def choose_frames(context: Context) -> list[int]:
-    """Return the frames that the page speaks of, in the order of their weight."""
+    """Return the frames that the page mentions, the most important first."""
     violations = _first_of_rules(context, Severity.VIOLATION, 10)
     suspicious = _first_of_rules(context, Severity.SUSPICIOUS, 3)
     slowest = [
@@ -52,7 +52,7 @@ def _first_of_rules(context: Context, severity: Severity, most: int) -> list[int
 
 
 def page(context: Context) -> str:
-    """Return the page, short enough to be opened."""
+    """Return the page, small enough for a browser."""
     made = _page(context, tables.MOST_STREAMS, vbuckets.MOST)
     for rows, maps in ((tables.MOST_STREAMS, vbuckets.MOST), (_FEW_STREAMS, vbuckets.MOST), (_FEW_STREAMS, 1)):
         if len(made) > MOST:
@@ -101,7 +101,7 @@ def _page(context: Context, most_streams: int, most_maps: int) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Return what the page may do: show what is in it, and run this one script."""
+    """Return the content security policy: only the page's own content, and this one script."""
     return (
         "default-src 'none'; img-src data:; "
         f"style-src '{_hash(style)}'; script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
@@ -142,7 +142,7 @@ def _facts(context: Context) -> Iterator[str]:
 
 
 def _data_note(context: Context) -> Markup | None:
-    """Return whose data the page holds."""
+    """Return a note on whose data the page contains."""
     holding = sum(1 for record in context.records.values() if record.frame.message.document)
     if context.wish.redacted:
         return element("p", "Keys, values and names are hashed.", class_="note")
@@ -166,7 +166,7 @@ def _navigation(names: list[str]) -> Markup:
 
 
 def _data(context: Context, maps: list[dict[str, object]]) -> Markup:
-    """Return what the script has to know."""
+    """Return the data for the script."""
     times, traffic = context.times, context.gathered.traffic
     lanes = {}
     if times is not None:
@@ -181,5 +181,5 @@ def _data(context: Context, maps: list[dict[str, object]]) -> Markup:
 
 
 def in_script(data: object) -> Markup:
-    """Return data as JSON that can stand in an element of script, and cannot end it."""
+    """Return data as JSON for a script element, which it cannot end."""
     return Markup(json.dumps(data, separators=(",", ":")).translate(_JSON_ESCAPES))

@@ -1,4 +1,4 @@
-"""The tables of a page: streams, findings, messages, losses."""
+"""Make the tables of a page: streams, findings, messages, losses."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -178,7 +178,7 @@ _MORE_GAPS = Command("export", ("--tables", "gaps"))
 
 
 def losses(context: Context) -> Markup:
-    """Return the section: it is always there, since it says that nothing was lost."""
+    """Return the section. It is there without losses too, to say so."""
     gaps = context.gathered.gaps[:_MOST_GAPS]
     more = len(context.gathered.gaps) - len(gaps) + context.gathered.more_gaps
     damage = [str(fault) for each in context.evidence.health for fault in each.damage[:_MOST_GAPS]]

@@ -1,4 +1,4 @@
-"""Lanes of connections over time: how much each carried and what happened on it, and its flow control."""
+"""Make the pictures of connections over time: bytes and events of each, and its flow control."""
 
 from collections.abc import Iterator
 
@@ -89,7 +89,7 @@ def _lane(context: Context, each: ConnectionState, met: set[str]) -> Markup:
 
 
 def _others(context: Context, rest: list[ConnectionState]) -> Markup:
-    """Return one lane for all connections that have none of their own."""
+    """Return one picture for all connections without their own."""
     traffic = context.gathered.traffic
     values = traffic.added_up(each.number for each in rest)
     most = int(values.max(initial=0))
@@ -101,7 +101,7 @@ def _others(context: Context, rest: list[ConnectionState]) -> Markup:
 
 
 def _events(context: Context, each: ConnectionState) -> Iterator[DrawnMark]:
-    """Yield what happened on a connection."""
+    """Yield the events of a connection."""
     for stream in each.streams:
         where = place(stream)
         end = stream.end
@@ -138,7 +138,7 @@ def _href(context: Context, number: int | None) -> str:
 
 
 def _silent(context: Context) -> frozenset[int]:
-    """Return the connections of which a trouble says that a NOOP was not answered."""
+    """Return the connections with an unanswered NOOP."""
     codes = ("noop-not-answered", "DCP511")
     return frozenset(
         number for trouble in context.found.troubles if trouble.cause in codes for number in trouble.connections
@@ -146,7 +146,7 @@ def _silent(context: Context) -> frozenset[int]:
 
 
 # -- flow control over time ---------------------------------------------------------------------------
-# What is outstanding against the buffer, and when the producer had to wait.
+# Outstanding bytes against the buffer, and the times when the producer had to wait.
 
 _FLOW_HEIGHT = 64
 

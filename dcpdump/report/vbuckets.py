@@ -1,4 +1,4 @@
-"""vBuckets over time: the silence of each, by consumer; and the seqnos of streams in trouble."""
+"""Make the maps of vBuckets over time: the silence of each, by consumer; and the seqnos of streams in trouble."""
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -18,9 +18,9 @@ from dcpdump.streams.wording import client, clock, seqno, span
 from dcpdump.text import counted
 
 # -- silence ------------------------------------------------------------------------------------------
-# For each vbucket and step, for how long nothing had come on its streams; and how many messages came.
+# A map has, for each vbucket and step, how long its streams have been silent, and how many messages came.
 
-#: The levels of a map, from pale to strong; 0 is empty, and the one behind them is grey.
+#: The levels of a map, from pale to strong; 0 is empty, and the one after the last is grey.
 LEVELS = 13
 ENDED = LEVELS + 1
 _INK = (37, 99, 205)
@@ -31,16 +31,16 @@ COLOURS: list[Colour] = [
     _GREY,
     (0, 0, 0, 0),
 ]
-#: Rows and columns of a picture, at most; where there are more, it has the largest of neighbours.
+#: The most rows and columns of a picture; beyond these, neighbours are joined to their largest value.
 ROWS, COLUMNS = 1024, 600
-#: The palest level is silence below this part of the time.
+#: The palest level is silence below this fraction of the time.
 _SHORT = 128
 
 
 class Map(NamedTuple):
     """The vbuckets of one consumer over time."""
 
-    vbuckets: list[int]  #: a row each
+    vbuckets: list[int]  #: a row for each
     silence: Array  #: levels
     messages: Array  #: levels
     limits: list[float]  #: seconds of silence at which each level begins
@@ -59,7 +59,7 @@ def silence_map(traffic: TrafficOverTime, group: Sequence[ConnectionState], time
     total = used * step_s
     short = max(step_s, total / _SHORT)
     limits = [short * (total / short) ** (level / LEVELS) for level in range(LEVELS)]
-    each = max(1, -(-len(vbuckets) // ROWS))  # of so many neighbours a row has the largest
+    each = max(1, -(-len(vbuckets) // ROWS))  # how many neighbours are joined in a row
     silence = np.zeros((-(-len(vbuckets) // each), used), np.uint8)
     came = np.zeros(silence.shape, np.uint32)
     for at, vbucket in enumerate(vbuckets):
@@ -98,7 +98,7 @@ def _life(stream: Stream, times: TimeAxis, used: int) -> tuple[int | None, int]:
 
 
 def _heat(came: Array, most: int) -> Array:
-    """Return the levels of numbers of messages: logarithms, and 0 where none came."""
+    """Return the levels for numbers of messages: logarithms, and 0 for none."""
     if not most:
         return np.zeros(came.shape, np.uint8)
     scaled = np.log1p(came) / np.log1p(most) * (LEVELS - 1)
@@ -106,7 +106,7 @@ def _heat(came: Array, most: int) -> Array:
 
 
 def _shrunk(cells: Array) -> Array:
-    """Return cells with the largest of neighbours where there are too many in a row."""
+    """Return cells with neighbours joined to their largest value, if there are too many in a row."""
     count = cells.shape[1]
     if count > COLUMNS:
         cells = np.maximum.reduceat(cells, np.arange(0, count, -(-count // COLUMNS)), axis=1)
@@ -116,13 +116,13 @@ def _shrunk(cells: Array) -> Array:
 MOST = 8  #: maps
 _MULTIPLES = 12
 _HITS = 400
-#: Maps of so few rows have hard edges.
+#: Maps with at most so many rows have sharp edges.
 _FEW = 64
 _LABELS = 16
 
 
 def vbuckets(context: Context, most: int) -> tuple[Markup | None, list[dict[str, object]]]:
-    """Return the section, and what a script has to know to read its maps."""
+    """Return the section, and the data with which a script reads its maps."""
     times, traffic = context.times, context.gathered.traffic
     groups = consumers(context.evidence.connections)
     if times is None or not groups:
@@ -196,7 +196,7 @@ def _image(found: Map, cells: np.ndarray, label: str, hits: Sequence[Markup], ki
 
 
 def _hits(times: TimeAxis, group: Sequence[ConnectionState], found: Map) -> Iterator[Markup]:
-    """Yield where vbuckets were rolled back."""
+    """Yield the positions of rollbacks."""
     rows = {vbucket: row for row, vbucket in enumerate(found.vbuckets)}
     height = found.silence.shape[0]
     scale = height / max(1, len(found.vbuckets))
@@ -220,7 +220,7 @@ def _rows(found: Map) -> Markup:
 
 
 def _legend(found: Map) -> Markup:
-    """Return what the colours mean."""
+    """Return a legend of the colours."""
     parts = []
     for level in (1, LEVELS // 3, 2 * LEVELS // 3, LEVELS):
         limit = span(round(found.limits[level - 1] * 1e9))
@@ -243,7 +243,7 @@ def _multiples(context: Context, times: TimeAxis) -> Markup | None:
 
 
 def _multiple(context: Context, times: TimeAxis, stream: Stream) -> Markup | None:
-    """Return the seqnos of one stream over time; None where none came."""
+    """Return the picture of one stream's seqnos over time; None without any."""
     connection = stream.connection
     values = context.gathered.traffic.seqno((connection.number, stream.vbucket, stream.stream_id))
     there = np.flatnonzero(values)
@@ -271,14 +271,14 @@ def _multiple(context: Context, times: TimeAxis, stream: Stream) -> Markup | Non
     )
 
 
-#: Of the consumers on one host, so many are compared with a connection.
+#: How many consumers on one host are compared with a connection.
 _COMPARED = 50
 
 Group = tuple[list[ConnectionState], set[int]]  #: connections, and their vbuckets
 
 
 def consumers(connections: Sequence[ConnectionState]) -> list[list[ConnectionState]]:
-    """Return connections with streams by their consumers: of one client, and with vbuckets of their own."""
+    """Group connections with streams by consumer: connections of one client with different vbuckets."""
     out: list[list[ConnectionState]] = []
     by_owner: dict[str, list[Group]] = {}
     for connection in connections:
@@ -299,9 +299,9 @@ def consumers(connections: Sequence[ConnectionState]) -> list[list[ConnectionSta
 
 
 def _shares(group: Group, connection: ConnectionState, vbuckets: set[int]) -> bool:
-    """Return whether a connection is of the consumer of others, and has vbuckets that are not theirs meanwhile.
+    """Return whether a connection belongs to the consumer of others, whose vbuckets it does not share.
 
-    One that is restarted has other ids, and vbuckets that it had before.
+    A restarted consumer has other ids, and vbuckets that it had before.
     """
     members, theirs = group
     first, common = members[0], vbuckets & theirs
@@ -312,6 +312,6 @@ def _shares(group: Group, connection: ConnectionState, vbuckets: set[int]) -> bo
 
 
 def _after(group: Sequence[ConnectionState], connection: ConnectionState) -> bool:
-    """Return whether a connection begins when all of a group are over."""
+    """Return whether a connection begins after all of a group have ended."""
     begins = connection.first_ns
     return begins is not None and all(each.end.ts_ns is not None and each.end.ts_ns <= begins for each in group)

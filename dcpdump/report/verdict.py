@@ -1,4 +1,4 @@
-"""The verdict: the troubles, worst first, each with the command and the place on the page that show more."""
+"""Make the first section: the troubles, worst first, each with the command and the section that show more."""
 
 from dcpdump.diagnosis.diagnosis import COMMAND, DiagnosisOutcome, behind
 from dcpdump.diagnosis.trouble import Command, Trouble
@@ -64,7 +64,7 @@ def _trouble(context: Context, trouble: Trouble) -> Markup:
 
 
 def _link(context: Context, trouble: Trouble) -> Markup | None:
-    """Return where on the page the proof is."""
+    """Return a link to the evidence on the page."""
     stream = next((stream for stream in trouble.streams if stream in context.dialogues), None)
     if trouble.situation in (Situation.VIOLATION, Situation.RULE):
         if trouble.count == 1 and trouble.frames[0] in context.records:
@@ -87,14 +87,14 @@ def _pictured(context: Context, place: str, number: int) -> bool:
 
 
 def _behind(context: Context) -> Markup | None:
-    """Return which consumers are behind."""
+    """Return the consumers that are behind."""
     rows = [element("li", each.text) for each in behind(context.evidence)[:_MOST]]
     command = element("code", context.line(COMMAND), class_="command")
     return element("div", element("h3", "Lag"), element("ul", rows), command, class_="unjudged") if rows else None
 
 
 def _unjudged(context: Context) -> Markup | None:
-    """Return what the capture does not show."""
+    """Return the questions that the capture cannot answer."""
     rows = [
         element(
             "li", each.text, element("code", context.line(each.command), class_="command") if each.command else None

@@ -1,9 +1,9 @@
 """Choose the packets that carry chosen frames, and those without which they could not be decoded.
 
-Those are the TCP handshake, everything from the connection's beginning to the end of its set-up, and the requests of
-the frames' streams and of responses. Whether that is enough is tried: where the chosen frames decode otherwise in the
-carved packets, two frames behind each run are taken too, which show where its last frame ends, and then more of the
-connection. What else the packets carry comes along, and is counted.
+Needed are the TCP handshake, everything from the connection's beginning to the end of its set-up, and the requests of
+the frames' streams and of responses. The choice is tested by decoding it. If the chosen frames decode differently, two
+frames after each run are added, which confirm where its last frame ends, and then more of the connection. Other frames
+in the chosen packets are unavoidable, and are counted.
 """
 
 from collections import Counter
@@ -45,15 +45,15 @@ from dcpdump.tls.secrets import Secrets
 
 # -- the chosen packets, decoded as if the others had never been captured -----------------------------
 
-_NO_CONNECTION = -1  #: the number for frames that were in no connection before
+_NO_CONNECTION = -1  #: the connection number of frames in no earlier connection
 
 
 def _dry_run(
     packets: Iterable[Packet], before: PayloadMap, carved: int, limits: Limits, secrets: Secrets | None = None
 ) -> Iterator[Part]:
-    """Yield the frames of packets, with the connections, directions and offsets that they had ``before``.
+    """Dissect packets; yield their frames with the connections, directions and offsets that they had ``before``.
 
-    Frames that were in none get _NO_CONNECTION. ``carved``: as a file has it that holds these packets only.
+    Frames of no earlier connection get _NO_CONNECTION. ``carved``: the value for a file with these packets only.
     """
     tracing = _Tracing(before, limits, secrets)
     for block in blocks(packets):
@@ -70,12 +70,12 @@ class _Tracing:
 
     def __init__(self, before: PayloadMap, limits: Limits, secrets: Secrets | None) -> None:
         self.survey = PacketSurvey(limits, secrets=secrets)
-        self._origin: dict[int, int] = {}  # by a stream's number now: its number before
-        self._packets: dict[int, tuple[str, int]] = {}  # by a stream's number now: a packet of it, which has payload
+        self._origin: dict[int, int] = {}  # by a stream's new number: its old number
+        self._packets: dict[int, tuple[str, int]] = {}  # by a stream's new number: a packet of it with payload
         self._before = before
 
     def trace(self, block: Block) -> None:
-        """Look up which streams the packets of a block belong to now, as far as they are noted, and before."""
+        """Map the streams of a block's packets in the new survey to those in the old one."""
         now = self.survey.places
         for which, file in enumerate(block.files):
             numbers = now.noted(file, block.numbers[block.file == which])
@@ -92,7 +92,7 @@ class _Tracing:
                         self._packets[after] = file, number
 
     def placed(self, part: Part) -> Part:
-        """Return frames with the connections, directions and offsets that they had before."""
+        """Return frames with their old connections, directions and offsets."""
         places = [self._place(ends) for ends in part.places]
         shifts = np.array([self._shift(ends.place) for ends in part.places], np.int64)
         of = part.place.tolist()
@@ -108,10 +108,10 @@ class _Tracing:
         return replace(ends, connection=before // 2, direction=before % 2)
 
     def _shift(self, stream: int) -> int:
-        """Return by how much further its offsets were: where its beginning was not captured, they count from here."""
+        """Return the difference between old and new offsets, for a stream captured from its middle."""
         now = self.survey.places
         found = self._packets.get(stream)
-        if found is None or self.survey.texts(stream) is not None:  # TLS opens from its beginning on
+        if found is None or self.survey.texts(stream) is not None:  # TLS is decrypted from its beginning on
             return 0
         now.settle(stream)
         return self._before.of(*found).offset - now.of(*found).offset
@@ -124,7 +124,7 @@ def _carved_stream(places: PayloadMap, file: str, number: int, stream: int) -> i
 
 
 class _PacketChoice:
-    """The packets of some connections that carry the chosen frames, and those that open the connections."""
+    """The chosen packets of some connections."""
 
     def __init__(self, survey: PacketSurvey, needs: Mapping[int, NeededOfConnection]) -> None:
         self._taken = {file: _taken(survey, needs, file) for file in survey.places.files}
@@ -136,11 +136,11 @@ class _PacketChoice:
                 self._taken[file][number - 1] = _wants(survey, need, stream, place, size)[0]
 
     def takes(self, packet: Packet) -> bool:
-        """Return whether a packet is taken."""
+        """Return whether a packet is chosen."""
         return bool(self._taken[packet.file][packet.number - 1])
 
     def rows(self, block: Block) -> list[int]:
-        """Return the rows of a block whose packets are taken."""
+        """Return the rows of a block's chosen packets."""
         found = np.zeros(len(block.numbers), bool)
         for which, file in enumerate(block.files):
             mine = np.flatnonzero(block.file == which)
@@ -150,7 +150,7 @@ class _PacketChoice:
 
 
 def _taken(survey: PacketSurvey, needs: Mapping[int, NeededOfConnection], file: str) -> Array:
-    """Return for each packet of a file whether it is taken; fragments are not."""
+    """Return a mask of a file's chosen packets, fragments excluded."""
     stream, offset, size = survey.places.columns(file)
     taken = np.zeros(len(stream), bool)
     known = np.isin(stream // 2, list(needs))
@@ -165,7 +165,7 @@ def _taken(survey: PacketSurvey, needs: Mapping[int, NeededOfConnection], file: 
 
 
 def _wants(survey: PacketSurvey, need: NeededOfConnection, stream: int, offset: Array, size: Array) -> Array:
-    """Return which payloads of a direction are wanted; of TLS those with a part of a record that is, or has no text."""
+    """Return a mask of a direction's needed payloads; in TLS, of those with a part of a needed record, or no text."""
     places = survey.texts(stream)
     if places is None:
         return need.wants(stream % 2, offset, size)
@@ -173,7 +173,7 @@ def _wants(survey: PacketSurvey, need: NeededOfConnection, stream: int, offset: 
     return others | ((length > 0) & need.wants(stream % 2, text, length))
 
 
-#: By opcode, those of the server's own space behind the others.
+#: By opcode; those of server messages follow the others.
 _MESSAGES = [find(opcode, server=server) for server in (False, True) for opcode in range(256)]
 _STREAMED = np.array([message.streamed for message in _MESSAGES])
 _REPLIES = np.array([message.replies for message in _MESSAGES])
@@ -183,7 +183,7 @@ _DOCUMENTS = np.array([message.document for message in _MESSAGES])
 
 
 class Carving:
-    """A choice of packets in three steps: ``survey``, then ``settle`` what to take, then ask for the ``choice``."""
+    """A choice of packets in three steps: ``survey``, ``settle``, then ask for the ``choice``."""
 
     def __init__(
         self,
@@ -196,9 +196,9 @@ class Carving:
     ) -> None:
         self.dissector = PacketSurvey(limits, secrets=secrets)
         self.frames = 0  #: chosen
-        self.order = IN_ORDER  #: or OUT_OF_ORDER, once it is settled
-        self.incomplete = 0  #: connections whose chosen frames are not the same, whatever is taken
-        #: Frames that the packets carry, by what they are of use for, and whether they are documents; once settled.
+        self.order = IN_ORDER  #: or OUT_OF_ORDER, after ``settle``
+        self.incomplete = 0  #: connections whose chosen frames decode differently even in all their packets
+        #: Frames in the chosen packets, counted by their use, and whether they are documents; after ``settle``.
         self.carried: Counter[tuple[int, bool]] = Counter()
         self._captures = captures
         self._wanted = wanted
@@ -219,15 +219,15 @@ class Carving:
             need.complete()
 
     def settle(self) -> None:
-        """Take more of the connections whose packets do not decode to the chosen frames."""
+        """Add packets of the connections whose packets do not decode to the chosen frames."""
         wrong = self._widen()
-        if wrong:  # though all of these connections is taken
+        if wrong:  # although all packets of these connections are chosen
             self.order = OUT_OF_ORDER
             wrong = self._widen() if self._wrong() < wrong else wrong
         self.incomplete = len(wrong)
 
     def _widen(self) -> set[int]:
-        """Take as little as shows the chosen frames; return the connections where all is taken, and does not."""
+        """Add packets until the chosen frames decode; return the connections where all packets do not suffice."""
         for need in self._needs.values():
             need.extent = SPANS
         wrong = self._wrong()
@@ -239,7 +239,7 @@ class Carving:
 
     @property
     def taken(self) -> set[int]:
-        """The numbers of the connections of which something is taken."""
+        """The numbers of the connections with chosen packets."""
         return set(self._needs)
 
     def choice(self) -> _PacketChoice:
@@ -264,7 +264,7 @@ class Carving:
         self._note(part, kind, chosen)
 
     def _follow(self, part: Part, kind: Array, chosen: Array, numbers: Array) -> None:
-        """Note for each connection and direction which of its frames are chosen, and of which streams."""
+        """Note the chosen frames of each connection and direction, and their streams."""
         ends, streamed = part.end, _STREAMED[kind]
         streams = streamed | _STREAM_REQUEST[kind]
         order = np.argsort(part.place, kind="stable")
@@ -281,7 +281,7 @@ class Carving:
             need.streams.update(part.header.opaque[mine[streamed[mine]]].tolist())
 
     def _note(self, part: Part, kind: Array, chosen: Array) -> None:
-        """Note for each connection the frames that others need, and the requests of chosen responses."""
+        """Note the frames of each connection that other frames need, and the requests of chosen responses."""
         header, ends = part.header, part.end
         asks = _REPLIES[kind] & ~header.response
         needed = asks | _STREAM_REQUEST[kind] | _SET_UP[kind]
@@ -297,7 +297,7 @@ class Carving:
                 need.want_answered(of.direction, opcode, opaque)
 
     def _wrong(self) -> set[int]:
-        """Return the connections whose taken packets decode to other frames than were chosen, and count the others."""
+        """Return the connections whose packets decode to other frames than the chosen ones, and count all frames."""
         choice = self.choice()
         found = {number: FrameSum() for number in self._needs}
         self.carried.clear()

@@ -1,6 +1,6 @@
 """Conceal a frame's bytes: lengths and numbers stay, texts are replaced by others of the same length.
 
-What a layout explains is kept or replaced, by whose data it is (``Holds``); what no layout explains becomes zeros.
+Bytes that a layout explains are kept or replaced, by the class of their data (``Holds``); all others become zeros.
 """
 
 import re
@@ -33,18 +33,18 @@ from dcpdump.wire.key_prefix import SEPARATOR, leb128, read_prefix
 from dcpdump.wire.value import Body, Meaning, decompress, open_value, split_xattrs
 
 # -- values -------------------------------------------------------------------------------------------
-# Other bytes of the same length that decode to the same structure: of a document the xattrs' length words stay, JSON
-# becomes a JSON string, and a Snappy block stays one: only the bytes of its literals change, so its copy elements still
-# copy valid data. Where xattrs and JSON are compressed together, the punctuation of the JSON stays, and so do ``true``,
-# ``false`` and ``null``.
+# The replacement has the same length and decodes to the same structure. In a document, the length words of xattrs stay,
+# and JSON becomes a JSON string. A Snappy block stays valid: only the bytes of its literals change, so its copy
+# elements still copy valid data. Where xattrs and JSON are compressed together, the punctuation of the JSON stays, and
+# so do ``true``, ``false`` and ``null``.
 
 # -- literals of a Snappy block that the bytes of its text come from ----------------------------------
 
-_VARINT = 5  #: bytes that the length before a block may have
+_VARINT = 5  #: the most bytes of the length before a block
 
 
 def origins(block: bytes) -> "array[int]":
-    """Return, for each byte of a valid block's text, the offset of the literal byte that it is a copy of."""
+    """Return, for each byte of a valid block's text, the offset of the literal byte from which it is copied."""
     at = next(size for size, byte in enumerate(block[:_VARINT], 1) if not byte & 0x80)
     out: array[int] = array("I")
     while at < len(block):
@@ -70,8 +70,8 @@ def origins(block: bytes) -> "array[int]":
 
 
 def literals(text: bytes, size: int) -> bytes | None:
-    """Return a block of ``size`` bytes that holds as much of a text as fits; None where none does."""
-    for ones in range(4):  # a literal of one byte, to be one byte shorter in all
+    """Return a block of ``size`` bytes with as much of a text as fits; None if there is none of this size."""
+    for ones in range(4):  # a literal of one byte makes the block one byte shorter
         for length in range(size - 2, max(0, size - 16), -1):
             claim = leb128(length)
             rest = length - ones
@@ -97,12 +97,12 @@ _STRING = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)"(\s*:)?', re.DOTALL)
 
 
 def conceal_value(words: Pseudonyms, value: bytes, datatype: int) -> bytes:
-    """Return another value of the same length, for which the datatype holds exactly as before."""
+    """Return another value of the same length, for which the datatype is as right as before."""
     if not value:
         return value
     if datatype & SNAPPY:
         plain, _ = decompress(value)
-        if plain is None:  # letters alone may by chance be a block: no length begins with five such bytes
+        if plain is None:  # letters could be a block by chance, but no length begins with five such bytes
             return (b"\xff" * 5 + words.letters(value)[5:])[: len(value)]
         return _compressed(words, value, plain, datatype)
     if not datatype & XATTR:
@@ -119,7 +119,7 @@ def conceal_value(words: Pseudonyms, value: bytes, datatype: int) -> bytes:
 
 
 def conceal_strings(words: Pseudonyms, text: bytes) -> bytes:
-    """Return JSON text with other strings; numbers stay, and so do member names that the protocol defines."""
+    """Return JSON text with other strings; numbers and the protocol's member names stay."""
 
     def other(found: re.Match[bytes]) -> bytes:
         if found[2] and found[1].decode("utf-8", "replace") in MEMBERS:
@@ -130,7 +130,7 @@ def conceal_strings(words: Pseudonyms, text: bytes) -> bytes:
 
 
 def _hidden_texts(value: bytes, datatype: int) -> list[bytes]:
-    """Return the texts in a value that must not be found: itself, what it decompresses to, its xattrs, its body."""
+    """Return the texts of a value that must not be found: itself, decompressed, its xattrs, its body."""
     if not datatype & (SNAPPY | XATTR):
         return [value]
     body = open_value(value, datatype & ~JSON)
@@ -157,9 +157,9 @@ def _texts(pairs: tuple[tuple[bytes, bytes], ...]) -> list[tuple[int, int]]:
 
 
 def _compressed(words: Pseudonyms, block: bytes, plain: bytes, datatype: int) -> bytes:
-    """Replace the literals of a Snappy block. A literal stays if any byte that is copied from it holds structure.
+    """Replace the literals of a Snappy block. A literal byte stays if any copy of it is structure.
 
-    JSON without xattrs becomes one JSON string, as long as it can be without copy elements.
+    JSON without xattrs becomes one JSON string, as long as possible without copy elements.
     """
     held, judged = _structure(plain, datatype)
     if judged and not datatype & XATTR:
@@ -172,7 +172,7 @@ def _compressed(words: Pseudonyms, block: bytes, plain: bytes, datatype: int) ->
     some_letters, some_digits = letters(noise), digits(noise)
     out = bytearray(block)
     for place in set(sources) - kept:
-        digit = judged and 0x30 <= block[place] <= 0x39  # it may be of a number
+        digit = judged and 0x30 <= block[place] <= 0x39  # it may be part of a number
         out[place] = some_digits[place] if digit else some_letters[place]
     return bytes(out)
 
@@ -221,30 +221,30 @@ class Plain(NamedTuple):
     data: bytes
     message: Message
     key: int
-    name: int  #: where the key continues behind its collection id
+    name: int  #: offset of the key after its collection id
     value: int
     datatype: int
-    guess: bool  #: it is not known whether the key begins with such an id
+    guess: bool  #: it is unknown whether the key begins with such an id
 
     @property
     def body(self) -> Body | None:
-        """Return the decoded value, if its datatype says that it is more than plain bytes; else None."""
+        """Return the decoded value; None if its datatype is plain bytes."""
         value = self.data[self.value :]
         return open_value(value, self.datatype) if value and self.datatype and self.message.document else None
 
 
 def plain_frames(part: Part) -> Iterator[Plain | None]:
-    """Yield each frame of a part, or None where it has to be decoded to be understood."""
+    """Yield each frame of a part; None for one that has to be decoded as a record."""
     header = part.header
     which = part.plan.copy()
     for group in part.groups:
         plan = group.plan
-        message = plan.message  # of words of the protocol frames are decoded one by one
+        message = plan.message  # frames with words of the protocol are decoded as records
         if plan.value_fields or message.value_holds is not Holds.USER or message.key_words or message.value_words:
             which[group.rows] = -1
         elif plan.layout.tail:
             which[group.rows[group.column(plan.layout.tail) > 0]] = -1
-    which[part.knows(UNDERLYING) & (header.value > 0)] = -1  # their datatypes may be about what is not there
+    which[part.knows(UNDERLYING) & (header.value > 0)] = -1  # their datatypes may describe bytes that were not sent
     keys = part.keys
     which[~keys.sound] = -1
     key = header.key_at
@@ -261,21 +261,21 @@ _LEAST_SECRET = 8
 
 
 class Concealed(NamedTuple):
-    """The bytes of a concealed frame, and the texts that it no longer holds."""
+    """The bytes of a concealed frame, and the texts that were replaced."""
 
     data: bytes
     secrets: list[bytes]  #: texts that must not occur in the result
 
 
 class Concealer:
-    """A concealer of frames. ``full``: names too, of buckets, collections, connections, agents and hosts."""
+    """A concealer of frames. ``full``: also names of buckets, collections, connections, agents and hosts."""
 
     def __init__(self, words: Pseudonyms, *, full: bool = False) -> None:
         self._words = words
         self._classes = FULL if full else PARTIAL
 
     def conceal(self, record: Record) -> Concealed:
-        """Return the bytes of a frame concealed, as many as before, and the texts that they no longer hold."""
+        """Return the concealed bytes of a frame, at equal length, and the texts that were replaced."""
         frame = record.frame
         data = bytearray(frame.raw.data)
         secrets: list[bytes] = []
@@ -299,7 +299,7 @@ class Concealer:
         return Concealed(bytes(data), [text for text in secrets if len(text) >= _LEAST_SECRET])
 
     def conceal_plain(self, plain: Plain) -> Concealed:
-        """Return for a plain frame what ``conceal`` returns for its record."""
+        """Return for a plain frame the same as ``conceal`` for its record."""
         message, key, value = plain.message, plain.data[plain.key : plain.value], plain.data[plain.value :]
         other_key, other_value = key, value
         secrets: list[bytes] = []
@@ -361,9 +361,9 @@ class Concealer:
         return name + separator + self._words.text(rest[len(separator) :])
 
     def _unsure(self, wire: bytes) -> bytes:
-        """Conceal a key of which it is unknown whether it begins with a collection id.
+        """Conceal a key that may or may not begin with a collection id.
 
-        Later keys are interpreted by what this one can be, so its replacement can be the same.
+        Later keys are interpreted by the possible readings of this one, so its replacement keeps these.
         """
         if 0x20 <= wire[0] <= 0x7E:
             return self._words.text(wire)
@@ -372,7 +372,7 @@ class Concealer:
             size = len(wire) if prefix is None else prefix.size - 1
             high = bytes(byte | 0x80 for byte in self._words.noise(wire, size))
             if prefix is not None and not prefix.fault:
-                high = wire[:size]  # an id of several bytes that may well be one
+                high = wire[:size]  # a plausible id of several bytes
             return high + wire[size : size + 1] + self._words.text(wire[size + 1 :])
         return wire[:1] + self._words.text(wire[1:])
 
@@ -390,11 +390,11 @@ class Concealer:
     def _value(self, frame: Frame, meaning: Meaning, wire: bytes) -> bytes:
         message, words, datatype = frame.message, self._words, frame.header.datatype
         if isinstance(frame.layout.value, tuple):
-            return bytes(len(wire))  # it should have had a structure
+            return bytes(len(wire))  # its structure is damaged
         if message.secret:
             return words.json(bytes(len(wire))) if is_json(wire) else words.credential(len(wire))
         if frame.value is None or (message.json and meaning.document is None and not frame.magic.response):
-            return words.letters(wire)  # bytes of it were lost, or it is not the JSON that it should be
+            return words.letters(wire)  # bytes of it were lost, or it should be JSON and is not
         if message.value_holds is not Holds.USER and frame.layout.version != "error":
             if datatype & SNAPPY:
                 return conceal_value(words, wire, datatype)
@@ -403,18 +403,18 @@ class Concealer:
             return words.json(wire)
         judged = message.document and not frame.magic.response
         if judged and meaning.body is not None and meaning.body.value == wire and meaning.hints:
-            return words.text(wire)  # the datatype is about bytes that are not in the frame
+            return words.text(wire)  # the datatype describes bytes that are not in the frame
         return conceal_value(words, wire, datatype)
 
 
 def _tag_size(frame: Frame, field: FieldValue, wire: bytes) -> int:
-    """Return how many bytes at the start of a field are the tag of a frame info that is cut short; else 0."""
+    """Return how many bytes at the start of a field are the tag of an incomplete frame info; else 0."""
     broken = any((problem.start, problem.end) == (field.start, field.end) for problem in frame.problems)
     return min(len(wire), 1 + (wire[0] >> 4 == 15) + (wire[0] & 15 == 15)) if broken else 0
 
 
 def _end_of_numbers(frame: Frame) -> int:
-    """Return the offset up to which a damaged frame certainly holds no key: behind extras of the expected length."""
+    """Return the offset up to which a damaged frame certainly has no key: the end of extras of the expected length."""
     extras = [field for field in frame.fields if field.section is Section.EXTRAS]
     fits = frame.layout.version != "?" and all(isinstance(field.field, Field) for field in extras)
     if not fits or sum(field.end - field.start for field in extras) != frame.header.extras_length:
@@ -432,7 +432,7 @@ def _is_of_a_faulty_info(frame: Frame, field: FieldValue) -> bool:
 
 
 def _hidden(record: Record, field: FieldValue, wire: bytes, datatypes: Mapping[int, int]) -> Iterator[bytes]:
-    """Yield the texts that a field held and that were replaced."""
+    """Yield the texts of a field that were replaced."""
     key = record.meaning.key
     if field.section is Section.KEY and key is not None and wire.endswith(key):
         yield key[prefix(record.frame.message, key) :]

@@ -1,4 +1,4 @@
-"""Note which bytes of a connection are needed in a smaller capture, and the hashes of the frames to be found there."""
+"""Find the bytes of a connection that a smaller capture needs, and the hashes of the frames expected there."""
 
 from array import array
 from typing import NamedTuple
@@ -16,16 +16,16 @@ from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.session import SessionRequest
 
 # -- hashes of frames ---------------------------------------------------------------------------------
-# Those read from a whole capture compare equal to those read from a part of it.
+# Hashes of frames are equal whether read from a complete capture or from a part of it.
 
 _MASK = (1 << 64) - 1
-#: Columns of a row that necessarily differ in a file with fewer packets.
+#: Columns of a row that differ in a file with fewer packets.
 _NUMBERS = ("frame", "packet", "file", "connection", "request_frame", "gap_before", "offset")
 
 
 @dataclass(slots=True)
 class FrameSum:
-    """The sum of the hashes of some frames, in any order, and how many they are. Equal ones are of the same frames."""
+    """The sum of the hashes of frames, in any order, and their number. Equal sums mean equal frames."""
 
     count: int = 0
     total: int = 0  #: modulo 2⁶⁴
@@ -37,10 +37,10 @@ class FrameSum:
 
 
 def frame_hashes(part: Part, rows: Array) -> Array:
-    """Return a hash for each of some rows; equal ones are of frames that are the same except for their numbers.
+    """Return a hash for each of some rows, equal for frames that are equal except for their numbers.
 
-    Numbers are those of frames, packets and connections, offsets, and what was lost before. The hash of a frame that
-    a plan decodes is taken from its bytes and the few facts that its decoding depends on: it need not be decoded.
+    Numbers are those of frames, packets and connections, offsets, and losses before. The hash of a planned frame covers
+    its bytes and the few facts on which its decoding depends, without decoding it.
     """
     keys = part.keys
     plain = (part.plan >= 0) & keys.sound
@@ -68,7 +68,7 @@ def frame_hashes(part: Part, rows: Array) -> Array:
 
 
 def _decoded_hash(part: Part, row: int) -> int:
-    """Return the hash of a frame that must be decoded, or whose decoding does not depend on negotiated features."""
+    """Return the hash of a frame without a plan."""
     later = part.records.get(row)
     if isinstance(later, Later):
         return _raw_hash(part.raw(row), later.src, later.dst, later.request)
@@ -100,7 +100,7 @@ class ByteRanges:
 
     @property
     def end(self) -> int:
-        """Return the greatest end of a range; 0 where there is none."""
+        """Return the greatest end of a range; 0 without any."""
         return max(self._ends, default=0)
 
     def add(self, start: int, end: int) -> None:
@@ -114,14 +114,14 @@ class ByteRanges:
         self._ends.append(end)
 
     def add_all(self, starts: Array, ends: Array) -> None:
-        """Add many ranges. Those that begin where the one before them ends cost nothing."""
+        """Add many ranges; contiguous ones are joined first."""
         first = np.concatenate(([True], starts[1:] != ends[:-1])) if len(starts) else np.zeros(0, bool)
         last = np.roll(first, -1)
         for start, end in zip(starts[first].tolist(), ends[last].tolist(), strict=True):
             self.add(start, end)
 
     def overlaps(self, starts: Array, ends: Array) -> Array:
-        """Return, for each of some other ranges, whether it has a byte in one of these."""
+        """Return, for each of some ranges, whether it overlaps the set."""
         mine = np.array(self._starts, np.int64)
         order = np.argsort(mine)
         at = np.searchsorted(mine[order], starts, "right")
@@ -141,19 +141,19 @@ SET_UP = frozenset(
         opcodes.DCP_OPEN,
         opcodes.DCP_CONTROL,
         opcodes.COLLECTIONS_GET_MANIFEST,
-        opcodes.DCP_SYSTEM_EVENT,  # it names collections, as the manifest does
+        opcodes.DCP_SYSTEM_EVENT,  # it names collections, like the manifest
     }
 )
 STREAM_REQUESTS = frozenset({opcodes.DCP_ADD_STREAM, opcodes.DCP_STREAM_REQ})
 #: Beyond this many, requests without a response are evicted, oldest first.
 _OPEN_REQUESTS = 4096
 _NEVER = 1 << 63
-#: Frames behind a chosen one, and before it, that show where it begins and ends.
+#: How many frames after a chosen one, and before it, confirm where it begins and ends.
 _NEAR = 2
 
-#: How much of a connection is taken: what is wanted, the frames behind it too, also those before, all up to it, all.
+#: How much of a connection is chosen: what is needed; frames after it too; frames before it too; all up to it; all.
 SPANS, BEHIND, AROUND, PREFIX, WHOLE = range(5)
-#: What a frame that is taken is of use for. A neighbour merely is in the same packets.
+#: The use of a frame in the chosen packets. A NEIGHBOUR is only in the same packets.
 CHOSEN, NEEDED, CONTEXT, NEIGHBOUR = range(4)
 
 
@@ -173,14 +173,14 @@ class NeededFrame(NamedTuple):
     opcode: int
     opaque: int
     stream: int  #: the opaque of the stream that it requests, or that its response names
-    asks: bool  #: whether it is a request that is answered
+    asks: bool  #: whether it is a request with a response
 
 
 _NONE = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool)  # frames: starts, ends, whether chosen
 
 
 def _moved(chosen: Array, by: int) -> Array:
-    """Return which frames are ``by`` frames behind a chosen one; before it where ``by`` is negative."""
+    """Return a mask of the frames that are ``by`` frames after a chosen one; before it if ``by`` is negative."""
     found = np.zeros(len(chosen) + 2 * _NEAR, bool)
     found[_NEAR + by : _NEAR + by + len(chosen)] = chosen
     return found[_NEAR:-_NEAR]
@@ -192,31 +192,31 @@ def _both() -> tuple[ByteRanges, ByteRanges]:
 
 @dataclass(slots=True)
 class NeededOfConnection:
-    """What is needed of a connection: ``note`` frames in order, ``complete`` it, then ask what it ``wants``."""
+    """The needed bytes of a connection: ``note`` frames in order, ``complete``, then ask what it ``wants``."""
 
     chosen: tuple[ByteRanges, ByteRanges] = field(default_factory=_both)
-    set_up: tuple[ByteRanges, ByteRanges] = field(default_factory=_both)  #: what the chosen frames are decoded by
-    behind: tuple[ByteRanges, ByteRanges] = field(default_factory=_both)  #: what shows where they end
-    before: tuple[ByteRanges, ByteRanges] = field(default_factory=_both)  #: and where they begin
+    set_up: tuple[ByteRanges, ByteRanges] = field(default_factory=_both)  #: bytes that decoding the chosen frames needs
+    behind: tuple[ByteRanges, ByteRanges] = field(default_factory=_both)  #: bytes that confirm where they end
+    before: tuple[ByteRanges, ByteRanges] = field(default_factory=_both)  #: and bytes that confirm where they begin
     hashes: FrameSum = field(default_factory=FrameSum)  #: of the chosen frames
     streams: set[int] = field(default_factory=set)  #: opaques of the streams of chosen frames
     extent: int = SPANS
-    streams_from: int = _NEVER  #: the number of the first frame behind the set-up
+    streams_from: int = _NEVER  #: the number of the first frame after the set-up
     last: int = 0  #: the number of the last chosen frame
-    _later: list[NeededFrame] = field(default_factory=list)  # of the set-up, behind its end
-    _set_up: list[int] = field(default_factory=lambda: [0, 0])  # where it ends, by direction
+    _later: list[NeededFrame] = field(default_factory=list)  # of the set-up, after its end
+    _set_up: list[int] = field(default_factory=lambda: [0, 0])  # its end, by direction
     _requests: dict[tuple[int, int, int], DirectionRange] = field(default_factory=dict)  # by direction, opcode, opaque
     _begun: dict[int, list[DirectionRange]] = field(default_factory=dict)  # requests and answers, by opaque
     _last: list[tuple[Array, Array, Array]] = field(default_factory=lambda: [_NONE, _NONE])  # frames, by direction
 
     def note(self, frame: NeededFrame) -> None:
-        """Note where the set-up ends, and requests that later frames may need."""
+        """Note the end of the set-up, and requests that later frames may need."""
         direction = frame.span.direction
         if frame.opcode in STREAM_REQUESTS:
             self._begun.setdefault(frame.stream, []).append(frame.span)
         elif frame.opcode in SET_UP and frame.number < self.streams_from:
             self._set_up[direction] = frame.span.end
-        elif frame.opcode in SET_UP:  # later controls: of any stream
+        elif frame.opcode in SET_UP:  # later controls may be for any stream
             self._later.append(frame)
         if frame.asks:
             if len(self._requests) >= _OPEN_REQUESTS:
@@ -224,15 +224,15 @@ class NeededOfConnection:
             self._requests[direction, frame.opcode, frame.opaque] = frame.span
 
     def want_answered(self, direction: int, opcode: int, opaque: int) -> None:
-        """Want the request of a response that was sent in ``direction``, if the request was noted."""
+        """Add the request of a response that was sent in ``direction``, if the request was noted."""
         asked = self._requests.get((1 - direction, opcode, opaque))
         if asked is not None:
             self.set_up[asked.direction].add(asked.start, asked.end)
 
     def want_frames(self, direction: int, starts: Array, ends: Array, chosen: Array) -> None:
-        """Add the next frames of a direction. Chosen ones are needed; two before and behind each may be.
+        """Add the next frames of a direction. Chosen ones are needed; two before and two after each may be.
 
-        Of the second behind it only the header is: that is enough to confirm where the first begins and ends.
+        Of the second after it only the header is needed: it confirms the beginning and end of the first.
         """
         frames = tuple(map(np.concatenate, zip(self._last[direction], (starts, ends, chosen), strict=True)))
         self._last[direction] = frames[0][-_NEAR:], frames[1][-_NEAR:], frames[2][-_NEAR:]
@@ -247,7 +247,7 @@ class NeededOfConnection:
         self.before[direction].add_all(starts[before], ends[before])
 
     def complete(self) -> None:
-        """Add the set-up and the stream requests that the wanted frames need, and forget what was noted for that."""
+        """Add the set-up and the stream requests that chosen frames need, and forget the notes for that."""
         for direction, spans in enumerate(self.set_up):
             spans.add(0, self._set_up[direction])
         for opaque in self.streams:
@@ -260,7 +260,7 @@ class NeededOfConnection:
             noted.clear()
 
     def wants(self, direction: int, offset: Array, size: Array) -> Array:
-        """Return which payloads of a direction are needed: each has ``size`` bytes from ``offset`` on."""
+        """Return a mask of a direction's needed payloads, each with ``size`` bytes from ``offset`` on."""
         if self.extent == WHOLE:
             return np.ones(len(offset), bool)
         spans = self.chosen, self.set_up, self.behind, self.before
@@ -273,7 +273,7 @@ class NeededOfConnection:
         return found
 
     def uses(self, direction: int, starts: Array, ends: Array) -> Array:
-        """Return what frames of a direction that were taken are of use for."""
+        """Return the use of a direction's frames in the chosen packets."""
         spans = (self.chosen, self.set_up, self.behind, self.before)[: self.extent + 2]
         chosen, needed, *near = (each[direction].overlaps(starts, ends) for each in spans)
         others = CONTEXT if self.extent > AROUND else NEIGHBOUR

@@ -1,6 +1,4 @@
-"""Survey captures before they are rewritten: what every packet carries of which stream, and which packets open
-connections.
-"""
+"""Survey captures before they are rewritten: the payload of each packet, and the packets that open connections."""
 
 from array import array
 from collections import OrderedDict
@@ -45,7 +43,7 @@ class Carried(NamedTuple):
 
 
 class _PayloadColumns(NamedTuple):
-    """What each packet of a file carries, as in Carried: one row for each of packets 1, 2, 3 …"""
+    """The payload of each packet of a file, as in Carried: a row for each of packets 1, 2, 3 …"""
 
     stream: Array
     offset: Array
@@ -53,17 +51,17 @@ class _PayloadColumns(NamedTuple):
 
 
 class FragmentedSegment(NamedTuple):
-    """A segment that was sent in IP fragments: its header and payload, and the place of its payload."""
+    """A segment sent in IP fragments: its header and payload, and the place of its payload."""
 
     addresses: bytes
     header: bytes
     payload: bytes
     carried: Carried
-    right: bool  #: whether its checksum was right
+    right: bool  #: its checksum was right
 
 
 class _Noted(NamedTuple):
-    """What the packets of one file carry, as far as they were read."""
+    """The payloads of one file's packets so far."""
 
     streams: "array[int]"
     offsets: "array[int]"
@@ -71,7 +69,7 @@ class _Noted(NamedTuple):
 
 
 class _Unsettled(NamedTuple):
-    """A packet of a stream whose beginning is not known yet, or not certain."""
+    """A packet of a stream whose beginning is still unknown or uncertain."""
 
     stream: ByteStream
     offsets: "array[int]"
@@ -89,21 +87,20 @@ class PayloadMap:
         self._files: dict[str, _Noted] = {}
         self._unsettled: dict[int, list[_Unsettled]] = {}
         self._waiting: OrderedDict[tuple[bytes, int, int], list[tuple[str, int, int]]] = OrderedDict()
-        #: By file and number of a fragment: the segment that it belongs to, and the fragment's offset in it.
+        #: By file and number of a fragment: its segment, and its offset there.
         self.pieces: dict[tuple[str, int], tuple[FragmentedSegment, int]] = {}
 
     def note(self, packet: Packet, body: HeaderOffsets) -> Carried:
-        """Note a packet, and return what it carries, as far as is known now."""
+        """Note a packet, and return its payload, as far as known now."""
         noted, place = self._columns(packet.file, packet.number), packet.number - 1
         carried = self._fragment(packet, body) if body.fragment else self._segment(packet.data, body, noted, place)
         noted.streams[place], noted.offsets[place], noted.sizes[place] = carried
         return carried
 
     def note_run(self, block: Block, start: int, stop: int, rows: list[int], offsets: list[int]) -> Array:
-        """Note packets ``start`` … ``stop`` - 1 of a block, which a dissection took together; return their streams.
+        """Note packets ``start`` … ``stop`` - 1 of a block that were reassembled in a batch; return their streams.
 
-        ``rows`` are those that simply continued their streams, at ``offsets``. The other ones that carry anything were
-        noted before, one by one.
+        ``rows``: those that continued their streams, at ``offsets``. Others with payload were noted before, one by one.
         """
         facts = block.facts
         flow, sizes = facts.flow[start:stop], facts.size[start:stop]
@@ -127,7 +124,7 @@ class PayloadMap:
         return streams
 
     def settle(self, number: int) -> None:
-        """Place the packets that waited for a stream's beginning, if that is certain by now."""
+        """Place the packets that waited for a stream's beginning, if that is certain now."""
         waiting = self._unsettled.get(number)
         if waiting and waiting[0].stream.settled:
             _settle(self._unsettled.pop(number))
@@ -145,17 +142,17 @@ class PayloadMap:
         return list(self._files)
 
     def of(self, file: str, number: int) -> Carried:
-        """Return what a packet carries; not for fragments (see ``pieces``)."""
+        """Return a packet's payload; not for fragments (see ``pieces``)."""
         streams, offsets, sizes = self._files[file]
         return Carried(streams[number - 1], offsets[number - 1], sizes[number - 1])
 
     def columns(self, file: str, numbers: Array | None = None) -> _PayloadColumns:
-        """Return what the packets of a file carry, all of them or some; not for fragments (see ``pieces``)."""
+        """Return the payloads of a file's packets, all or some; not for fragments (see ``pieces``)."""
         columns = (_column(column) for column in self._files[file])
         return _PayloadColumns(*(column.copy() if numbers is None else column[numbers - 1] for column in columns))
 
     def noted(self, file: str, numbers: Array) -> Array:
-        """Return which of the packets of a file, by number, were noted."""
+        """Return a mask of the packets of a file, given by number, that were noted."""
         noted = self._files.get(file)
         return numbers[numbers <= (0 if noted is None else len(noted.streams))]
 
@@ -177,7 +174,7 @@ class PayloadMap:
         start, payload, end = body.segment
         key = body.layers[-1].datagram.addresses + data[start : start + 4]
         found = self._locate(key, data[start:payload], end - payload, (noted.offsets, place))
-        # Bytes that the snap length cut off count as carried.
+        # Bytes that the snap length cut off are included.
         size = end - payload + body.layers[-1].datagram.missing
         return Carried(found.stream, found.offset if size else 0, size)
 
@@ -185,7 +182,7 @@ class PayloadMap:
         """Return the place of a segment's payload, final or for now."""
         flags, seq = header[_FLAGS], int.from_bytes(header[_SEQ : _SEQ + 4], "big")
         found = self._connections.find(key)
-        if found is None or (size and flags & RST):  # what a reset carries is not part of the stream
+        if found is None or (size and flags & RST):  # the payload of a reset is not part of the stream
             return Carried(NOWHERE, 0)
         connection, direction, stream = found
         number = stream_number(connection.number, direction)
@@ -238,12 +235,12 @@ def _settle(waiting: list[_Unsettled]) -> None:
 class _Handshakes:
     """The packets that open connections, by file, in ``packets``. ``note`` every TCP segment.
 
-    They are all with SYN, and the first without payload that follows a SYN-ACK.
+    These are all with SYN, and the first without payload after a SYN-ACK.
     """
 
     def __init__(self) -> None:
         self.packets: dict[str, array[int]] = {}
-        self._answered: set[int] = set()  # connections that sent SYN and SYN-ACK, but not the ACK yet
+        self._answered: set[int] = set()  # connections with SYN and SYN-ACK, but without the ACK yet
 
     def note(self, packet: Packet, carried: Carried, flags: int) -> None:
         """Note the next packet."""
@@ -259,7 +256,7 @@ class _Handshakes:
         self._add(packet.file, packet.number)
 
     def note_run(self, block: Block, start: int, streams: Array) -> None:
-        """Note packets of a block, from ``start`` on, that belong to these streams. None of them has SYN."""
+        """Note packets of a block, from ``start`` on, of these streams. None has SYN."""
         if not self._answered:
             return
         mine = np.isin(streams // 2, list(self._answered)) & (block.facts.size[start : start + len(streams)] == 0)
@@ -275,16 +272,16 @@ class _Handshakes:
 
 
 class _TextPlaces:
-    """The records of one direction that have text."""
+    """The TLS records of one direction with text."""
 
     def __init__(self, places: "Places") -> None:
         self._starts, self._ends, self._texts, self._stops = (np.array(each, np.int64) for each in places)
         self._sizes = np.concatenate(([0], np.cumsum(self._ends - self._starts)))
 
     def texts(self, offset: Array, size: Array) -> tuple[Array, Array, Array]:
-        """Return of payloads the text of all records that they have a part of: its offset and size.
+        """Return, for payloads, the text of all records of which they have a part: its offset and size.
 
-        And whether they have a part of any other record, such as one of a handshake.
+        Also return whether they have a part of another record, such as one of a handshake.
         """
         if not len(self._starts):
             return offset, np.zeros_like(size), size > 0
@@ -309,7 +306,7 @@ class PacketSurvey(Dissection):
         self.handshakes = _Handshakes()
 
     def texts(self, stream: int) -> "_TextPlaces | None":
-        """Return where a direction has its text, where that is inside TLS."""
+        """Return the text offsets of a direction inside TLS; else None."""
         places = (self._unsealing.places or {}).get(stream)
         return None if places is None else _TextPlaces(places)
 

@@ -1,6 +1,6 @@
-"""Rebuild a packet: the same headers around another payload, with other addresses. What no header explains is zeros.
+"""Rebuild a packet: the same headers around another payload, with other addresses. All other bytes become zeros.
 
-Checksums stay right. One that was wrong (packets of the capturing machine often have none yet) is left as it is.
+Right checksums are computed again. A wrong one is kept: packets of the capturing machine often have none yet.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Addresses:
         self._known: dict[bytes, bytes] = {}
 
     def ip(self, address: bytes) -> bytes:
-        """Return another IP address: where two addresses begin with the same bits, so do their replacements."""
+        """Return another IP address. Two addresses with a common prefix have replacements with a common prefix."""
         if _is_special(address):
             return address
         known = self._known.get(address)
@@ -68,11 +68,11 @@ _UDP = 17
 _TAGS = (b"\x81\x00", b"\x88\xa8", b"\x91\x00", b"\x92\x00")
 _ETHERTYPES = (b"\x08\x00", b"\x86\xdd")
 _NO_OPERATION = 1
-#: Options that hold numbers which a stream needs, and no user data.
+#: TCP options with numbers that a stream needs, and no user data.
 _TCP_OPTIONS = frozenset((2, 3, 4, 5, 8))
 _ROUTING = 43
 
-#: Where a link header has hardware addresses, and how long it is, by link type.
+#: The offsets of hardware addresses in a link header, and its length, by link type.
 _LINKS: Mapping[int, tuple[tuple[tuple[int, int], ...], int]] = {
     1: (((0, 6), (6, 12)), 14),
     113: (((6, 12),), 16),
@@ -83,7 +83,7 @@ _PLAIN_LINKS = frozenset((0, 9, 12, 14, 50, 51, 101, 104, 108, 109, 166, 204, 22
 
 
 def conceal_packet(packet: Packet, body: HeaderOffsets, payload: bytes, addresses: Addresses | None) -> bytes:
-    """Return the packet with ``payload`` in place of all behind its last header; of a fragment, of all it carries.
+    """Return the packet with ``payload`` after its last header; in a fragment, as all its payload.
 
     With ``addresses``, its addresses are replaced too.
     """
@@ -104,7 +104,7 @@ def conceal_packet(packet: Packet, body: HeaderOffsets, payload: bytes, addresse
 
 def _copy_headers(out: bytearray, packet: Packet, body: HeaderOffsets) -> None:
     data, last, at = packet.data, len(body.layers) - 1, 0
-    if not body.layers:  # not IP: only the link's own header says what it is
+    if not body.layers:  # not IP: only the link header is known
         _, size = _LINKS.get(packet.link_type, ((), 0))
         out[:size] = data[:size]
     for index, (ethertype, place, datagram) in enumerate(body.layers):
@@ -147,7 +147,7 @@ def _clean_options(out: bytearray, at: int, end: int, kept: frozenset[int]) -> N
 
 
 def _right_checksums(data: bytes, body: HeaderOffsets) -> list[tuple[Layer, bool]]:
-    """Return the checksums that are right: of a layer's header (True), or of what the layer carries (False)."""
+    """Return the checksums that are right: of a layer's header (True), or of its payload (False)."""
     right: list[tuple[Layer, bool]] = []
     for layer in body.layers:
         ethertype, at, datagram = layer
@@ -190,7 +190,7 @@ def _replace_addresses(out: bytearray, link_type: int, body: HeaderOffsets, addr
         out[start:end] = addresses.mac(bytes(out[start:end]))
     behind = size
     for ethertype, at, datagram in body.layers:
-        if behind != size:  # inside a tunnel there may be Ethernet again
+        if behind != size:  # there may be Ethernet inside a tunnel
             _replace_inner_macs(out, behind, at, addresses)
         behind = datagram.start
         first, width = (at + 12, 4) if ethertype == IPV4 else (at + 8, 16)

@@ -1,8 +1,8 @@
-"""Rewrite captures so that they may be shared, and prove that they may.
+"""Redact captures for sharing, and prove that no concealed text is left.
 
-The captures are read twice: first to learn what every byte of every stream is, then to write each record again; the
-same bytes of a stream get the same replacement wherever they are captured. Then the result is read, to prove that it
-holds none of the concealed texts, and exactly the expected frames.
+The captures are read twice: first to classify every byte of every stream, then to write each record again. The same
+bytes of a stream get the same replacement in every packet. Then the result is read, to prove that it has none of the
+concealed texts, and exactly the expected frames.
 """
 
 import mmap
@@ -41,9 +41,9 @@ from dcpdump.wire.value import Body
 
 # -- a search of files for many texts at once ---------------------------------------------------------
 
-#: Texts shorter than this cannot be searched for.
+#: Shorter texts cannot be searched for.
 _WINDOW = 8
-#: A window must have this many bytes that are not zero: numbers, and what was blanked, are mostly zeros.
+#: A window must have this many bytes other than zero: numbers and blanked bytes are mostly zeros.
 _LEAST_NONZERO = 5
 _LOOKED_AT = 64  #: such a window must begin within this many bytes of a text
 _CHUNK = 4 * 1024 * 1024
@@ -53,7 +53,7 @@ _Words = npt.NDArray[np.uint64]
 
 
 class _Search:
-    """A set of texts to search files for. Texts that are nearly all zeros are not searched for."""
+    """A set of texts to search for in files, without texts of nearly only zeros."""
 
     def __init__(self) -> None:
         self._windows = bytearray()
@@ -95,7 +95,7 @@ class _Search:
                         yield start + place
 
     def _stands(self, data: mmap.mmap, place: int, window: int, windows: _Words, order: npt.NDArray[np.intp]) -> bool:
-        """Return whether one of the texts with this window occurs around it as a whole."""
+        """Return whether one of the texts with this window occurs completely around it."""
         first = np.searchsorted(windows, np.uint64(window), "left")
         last = np.searchsorted(windows, np.uint64(window), "right")
         for index in set(order[first:last].tolist()):
@@ -112,7 +112,7 @@ def _hashed(words: _Words, bits: int) -> npt.NDArray[np.int64]:
 
 
 def _candidates(chunk: bytes, table: npt.NDArray[np.bool_], bits: int, windows: _Words) -> Iterator[tuple[int, int]]:
-    """Yield offset and window for each window of the chunk that is among those searched for."""
+    """Yield offset and window of each window in the chunk that a text has."""
     for shift in range(min(_WINDOW, len(chunk) - _WINDOW + 1)):
         words = np.frombuffer(chunk, "<u8", (len(chunk) - shift) // _WINDOW, shift)
         near = np.flatnonzero(table[_hashed(words, bits)])
@@ -127,11 +127,11 @@ def _digest(text: bytes) -> bytes:
 
 
 # -- hashes of frames ---------------------------------------------------------------------------------
-# They differ where a fact differs that concealing must keep, or any byte.
+# Hashes differ if any byte differs, or a fact that concealing must keep.
 
 
 class _FramePlace(NamedTuple):
-    """Where a frame was captured."""
+    """The place of a frame in the captures."""
 
     number: int
     connection: int
@@ -154,7 +154,7 @@ def places_of(part: Part) -> Iterator[_FramePlace]:
 
 def plain_proof_hash(place: _FramePlace, plain: Plain, data: bytes) -> int:
     """Return the hash of a plain frame whose bytes, once written, are ``data``."""
-    # Its numbers are among its bytes, and so are the lengths of its parts.
+    # Its bytes include its numbers and the lengths of its parts.
     body = plain.body
     value = None if body is None else (len(body.faults), _texts(body))
     return hash((place, plain.name, plain.guess and plain.message.collection_key, value, data))
@@ -168,19 +168,19 @@ def proof_hash(place: _FramePlace, record: Record, data: bytes) -> int:
 
 
 def _damaged_hash(place: _FramePlace, holes: tuple[Span, ...], data: bytes) -> int:
-    """Return the hash of a damaged frame: nothing of it is sure but its header, and that is among its bytes."""
+    """Return the hash of a damaged frame, of which only the header, a part of its bytes, is certain."""
     return hash((place, holes, data))
 
 
 def _texts(body: Body | None) -> tuple[tuple[int, int], ...] | None:
-    """Return the lengths of the texts of xattrs; None for faulty xattrs, of which only a part was read."""
+    """Return the lengths of xattrs' texts; None for damaged xattrs."""
     if body is None or body.faults or body.xattrs is None:
         return None
     return tuple((len(name), len(text)) for name, text in body.xattrs)
 
 
 def _facts(record: Record) -> tuple[object, ...]:
-    """Return what must be the same for a frame and its concealed copy: every number, and how long texts are."""
+    """Return the facts that a concealed copy must keep: every number, and the lengths of texts."""
     frame, meaning = record.frame, record.meaning
     return (
         frame.raw.holes,
@@ -201,20 +201,20 @@ def _facts(record: Record) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """Why a result may not be shared: what was found in it, and where."""
+    """Why a result must not be shared, and where the reason was found."""
 
     text: str
     survivor: bool  #: a concealed text was found
 
 
 class _Survey(PacketSurvey):
-    """A survey that remembers where headers were torn or damaged: their rest shows where frames are, and is kept."""
+    """A survey that remembers incomplete and damaged headers, whose bytes are kept as boundaries of frames."""
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits, show_secrets=True)
-        self.torn: dict[int, list[tuple[int, int]]] = {}  #: by stream: from, to
+        self.torn: dict[int, list[tuple[int, int]]] = {}  #: by stream: ranges
         self.late: set[int] = set()  #: streams whose capture begins in their middle
-        self.framed: set[int] = set()  #: streams that have frames, so they are not another protocol's
+        self.framed: set[int] = set()  #: streams with frames, and so of our protocol
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         if late:
@@ -233,7 +233,7 @@ class _Survey(PacketSurvey):
 
 
 class Redaction:
-    """A redaction in three steps: ``survey``, then ``write`` each capture, then ``prove`` what was written."""
+    """A redaction in three steps: ``survey``, ``write`` each capture, then ``prove`` the results."""
 
     def __init__(
         self, captures: Sequence[Capture], words: Pseudonyms, spill: Spill, *, full: bool, limits: Limits = DEFAULT
@@ -275,7 +275,7 @@ class Redaction:
     # -- writing ------------------------------------------------------------------------------------------
 
     def write(self, path: str, *, salvage: bool = False) -> Iterator[bytes]:
-        """Yield the bytes of one concealed capture; with ``salvage``, without its damage."""
+        """Yield the bytes of one redacted capture; with ``salvage``, without its damage."""
         rewriter = Rewriter(words=not self._full)
         raw_records = RawRecords(path, salvage=salvage)
         with raw_records:
@@ -296,7 +296,7 @@ class Redaction:
         return self._content(stream, offset, packet.data[start:end])
 
     def _content(self, stream: int, offset: int, payload: bytes) -> bytes:
-        """Return what replaces a payload of a stream at an offset."""
+        """Return the replacement of a stream's payload at an offset."""
         out = bytearray(self._spill.get(stream, offset, offset + len(payload)))
         for first, last in self.dissector.torn.get(stream, ()) if stream in self.dissector.framed else ():
             start, end = max(first - offset, 0), min(last - offset, len(payload))
@@ -305,7 +305,7 @@ class Redaction:
         return bytes(out)
 
     def _fragment(self, packet: Packet) -> bytes:
-        """Return what replaces the payload of an IP fragment: a piece of a segment, its TCP header included."""
+        """Return the replacement of an IP fragment's payload: a piece of a segment, its TCP header included."""
         piece = self._places.pieces.get((packet.file, packet.number))
         if piece is None:
             return b""
@@ -329,7 +329,7 @@ class Redaction:
     # -- the proof ----------------------------------------------------------------------------------------
 
     def prove(self, paths: Sequence[str], captures: Sequence[Capture]) -> Flaw | None:
-        """Read what was written, and return the first reason why it may not be shared; None if there is none."""
+        """Read the results, and return the first reason why they must not be shared; None without one."""
         for path in paths:
             for place in self._search.scan(path):
                 return Flaw(f"a key or a value of the input still stands at byte {place:,} of the result", True)
@@ -337,7 +337,7 @@ class Redaction:
         for part in _parts(Dissection(self._limits, show_secrets=True), captures):
             for row, (at, there) in enumerate(_proof_hashes(part)):
                 here = self._frames[number] if number < len(self._frames) else None
-                # A damaged frame may have no damage without its bytes; of it nothing but those is compared.
+                # A concealed frame may have no damage; of a damaged frame only the bytes are compared.
                 if here != there and here != _damaged_hash(at, (raw := part.raw(row)).holes, raw.data):
                     return Flaw(f"frame {number + 1:,} of the result is not what the input's is", False)
                 number += 1
@@ -355,7 +355,7 @@ def _parts(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[Part
 
 
 def _proof_hashes(part: Part) -> Iterator[tuple[_FramePlace, int]]:
-    """Yield the places of frames, and their hashes as they are."""
+    """Yield the places and hashes of frames."""
     for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
         if plain is not None:
             yield place, plain_proof_hash(place, plain, plain.data)

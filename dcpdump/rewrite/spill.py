@@ -7,12 +7,12 @@ from bisect import bisect_right
 
 from dcpdump.errors import unwritable
 
-_PIECE = 64 * 1024  #: of one stream, before it is written
-_PENDING = 16 * 1024 * 1024  #: of all streams together
+_PIECE = 64 * 1024  #: pending bytes of one stream, before they are written
+_PENDING = 16 * 1024 * 1024  #: pending bytes of all streams
 
 
 class _Stream:
-    """Where the runs of one stream lie: offsets in the stream, in ascending order, and in the file."""
+    """The runs of one stream: offsets in the stream, ascending, and in the file."""
 
     __slots__ = ("data", "ends", "places", "start", "starts")
 
@@ -20,12 +20,12 @@ class _Stream:
         self.starts: array[int] = array("q")
         self.ends: array[int] = array("q")
         self.places: array[int] = array("q")
-        self.start = 0  # of what is not written yet
+        self.start = 0  # of pending bytes
         self.data = bytearray()
 
 
 class Spill:
-    """Bytes of streams: put them in ascending order, get any of them back. What was never put reads as zeros."""
+    """A store of streams' bytes: put them in ascending order, get any range. Bytes never put read as zeros."""
 
     def __init__(self, folder: str) -> None:
         try:
@@ -53,7 +53,7 @@ class Spill:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is pending to the file."""
+        """Write pending bytes to the file."""
         for stream in self._streams.values():
             self._write(stream)
 

@@ -7,7 +7,8 @@
 
 A message has one class for requests and one for responses (``DCP_NOOP_RESPONSE``), of its first layout; each further
 layout is a subclass with its version in the name (``DCP_SNAPSHOT_MARKER_2_2``). Bytes that fit no layout are a DCP with
-sections only. Values are bytes as they are on the wire; credentials are not masked here.
+sections only. Values are the bytes on the wire; credentials are not masked here. ``classes`` makes the classes,
+``packets`` has their base, ``sniffing`` converts between scapy's packets and records.
 """
 
 from typing import Any

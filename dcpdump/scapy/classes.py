@@ -13,7 +13,7 @@ from dcpdump.spec.field import Blob, EnumValue, Field, FlatTable, Layout, Messag
 from dcpdump.spec.header import SERVER_REQUEST, SERVER_RESPONSE
 
 CLASSES: dict[str, Any] = {}  #: by name
-#: How many items a group may have: scapy's own limit is 100, and a bucket has 1,024 vbuckets. Their bytes bound them.
+#: The most items of a group: scapy's own limit is 100, but a bucket has 1,024 vbuckets. The bytes bound it anyway.
 _MOST = 1 << 32
 
 
@@ -32,7 +32,7 @@ class _Items(PacketListField):  # type: ignore[misc]
 
 
 class _Table(StrLenField):  # type: ignore[misc]
-    """The bytes of a FlatBuffers table. They are shown with what its fields say."""
+    """The bytes of a FlatBuffers table, shown with the values of its fields."""
 
     def i2repr(self, pkt: Any, x: bytes) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in pkt.flat().items())
@@ -63,7 +63,7 @@ def _repeat(name: str, repeat: Repeat) -> Any:
 
 
 def _body(name: str, layout: Layout) -> tuple[list[Any], int]:
-    """Return the fields behind the framing extras, and the bytes of the value that have fields of their own."""
+    """Return the fields after the framing extras, and how many bytes of the value are fields."""
     if layout in (RAW, ERROR):
         return DCP.fields_desc[-3:], 0
     fields = [
@@ -85,7 +85,7 @@ def _body(name: str, layout: Layout) -> tuple[list[Any], int]:
 
 
 def _table(layout: Layout) -> FlatTable | None:
-    """Return the FlatBuffers table that a layout's value is."""
+    """Return the FlatBuffers table of a layout's value, if it is one."""
     return next((part for part in layout.parts if isinstance(part, FlatTable)), None)
 
 
@@ -124,7 +124,7 @@ def _make(message: Message, layout: Layout, name: str, parent: Any, *, response:
 
 
 def _suffix(layout: Layout) -> str:
-    """Return what distinguishes a layout in the name of its class: what its fields are called by, and its version."""
+    """Return the suffix of a layout's class name, from its conditions and its version."""
     called = [
         next(iter(field.names.describe(layout.when[field.name])), "")
         for field in layout.extras

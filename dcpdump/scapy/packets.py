@@ -52,7 +52,7 @@ class _Magic(ByteEnumField):  # type: ignore[misc]
 
 
 class _KeyLength(FieldLenField):  # type: ignore[misc]
-    """Two bytes, or one behind the length of framing extras."""
+    """The key length: two bytes, or one after the length of framing extras."""
 
     def addfield(self, pkt: Any, s: bytes, val: int | None) -> bytes:
         return s + int(self.i2m(pkt, val)).to_bytes(1 if _flexible(pkt) else 2, "big")
@@ -63,7 +63,7 @@ class _KeyLength(FieldLenField):  # type: ignore[misc]
 
 
 class _ExtrasLength(ByteField):  # type: ignore[misc]
-    """The length of the extras: what the layout says, or as many as there are."""
+    """The length of the extras: the layout's, or that of the bytes given."""
 
     def i2m(self, pkt: Any, x: int | None) -> int:
         return (len(pkt.extras) if pkt.EXTRAS is None else pkt.EXTRAS) if x is None else x
@@ -107,15 +107,15 @@ BY_LAYOUT: dict[_Key, Any] = {}  #: the classes of layouts, as they are made
 
 
 class DCP(ScapyPacket):  # type: ignore[misc]
-    """Any frame, in sections. ``DCP(data)`` is the class of the layout that the bytes follow, where one fits."""
+    """Any frame, in sections. ``DCP(data)`` makes an instance of the class whose layout fits."""
 
     name = "DCP"
     match_subclass = True  # pkt[DCP] finds every frame, pkt[DCP_SNAPSHOT_MARKER] those of all its layouts
     MAGIC, FLEXIBLE = CLIENT_REQUEST, ALT_CLIENT_REQUEST
-    EXTRAS: int | None = None  #: bytes of extras, None where they vary
-    FIXED = 0  #: bytes of the value that have fields of their own
-    TAIL = ""  #: the field that sizes the metadata behind the value
-    TABLE: FlatTable | None = None  #: the FlatBuffers table that the value is
+    EXTRAS: int | None = None  #: length of the extras, None if it varies
+    FIXED = 0  #: how many bytes of the value are fields
+    TAIL = ""  #: the field with the size of metadata after the value
+    TABLE: FlatTable | None = None  #: the FlatBuffers table of the value
     fields_desc: ClassVar[list[Any]] = [
         *header_of(response=False, server=False, opcode=None),
         StrLenField("extras", b"", length_from=lambda packet: packet.extras_length or 0),
@@ -125,19 +125,19 @@ class DCP(ScapyPacket):  # type: ignore[misc]
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *_args: Any, **_fields: Any) -> Any:
-        """Return the class of the layout that a frame's bytes follow."""
+        """Return the class of the layout that fits a frame's bytes."""
         if not _pkt:
             return cls
         return class_of(_pkt) if len(_pkt) >= HEADER_LENGTH else Raw
 
     def value_length(self) -> int:
-        """Return the bytes that the header leaves for the value without its fields and without metadata."""
+        """Return the length of the value, without its fields and metadata."""
         taken = (self.framing_length or 0) + (self.extras_length or 0) + (self.key_length or 0) + self.FIXED
         metadata = (self.getfieldval(self.TAIL) or 0) if self.TAIL else 0
         return max(0, (self.body_length or 0) - taken - metadata)
 
     def flat(self) -> dict[str, int | bytes]:
-        """Return the fields of a value that is a FlatBuffers table, those that it has; none where it is not one."""
+        """Return the present fields of a FlatBuffers value; none for other values."""
         if self.TABLE is None:
             return {}
         try:
@@ -152,7 +152,7 @@ class DCP(ScapyPacket):  # type: ignore[misc]
         return pkt + pay
 
     def guess_payload_class(self, payload: bytes) -> Any:
-        """Take what follows for the next frame, if it begins like one."""
+        """Return the class for the bytes after this frame, if they begin like one."""
         return DCP if payload[0] in MAGICS else Raw
 
     def answers(self, other: Any) -> int:
@@ -171,7 +171,7 @@ class DCPResponse(DCP):
 
 
 def class_of(data: bytes) -> Any:
-    """Return the class that the bytes of a frame are; DCP or DCPResponse where no layout fits them whole."""
+    """Return the class of a frame's bytes; DCP or DCPResponse if no layout fits completely."""
     header = unpack_header(data)
     magic = MAGICS.get(header.magic)
     if magic is None or header.value_length < 0:
@@ -194,7 +194,7 @@ def class_of(data: bytes) -> Any:
 
 
 def _has_fields(layout: Layout, header: Header, data: bytes) -> bool:
-    """Return whether the bytes of all fields are there: of extras, and of a key and a value with fields of its own."""
+    """Return whether all fields of a layout have their bytes."""
     fixed = sum(part.width for part in layout.parts if isinstance(part, Field))
     needed = header.key_at + (header.key_length + fixed if layout.parts else 0)
     return header.value_length >= fixed and len(data) >= needed

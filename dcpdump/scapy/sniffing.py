@@ -1,4 +1,4 @@
-"""Packets of scapy's in, frames as packets of scapy's out: for ``sniff``, for lists, one by one."""
+"""Convert scapy's packets to frames as scapy's packets: for ``sniff``, for lists, or one by one."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,7 +16,7 @@ from dcpdump.scapy.packets import DCP
 
 
 def to_packet(packet: Any, number: int = 1) -> Packet:
-    """Return a packet of scapy's as dcpdump reads it: its bytes as they were captured, its time, its link type."""
+    """Return a packet of scapy's as a Packet: its captured bytes, its time, its link type."""
     data = packet.original or bytes(packet)
     seconds = packet.time
     link_type = conf.l2types.layer2num.get(type(packet), 1)
@@ -24,7 +24,7 @@ def to_packet(packet: Any, number: int = 1) -> Packet:
 
 
 def packets_of(sources: Iterable[Any]) -> Iterator[Packet]:
-    """Yield packets of scapy's as dcpdump reads them, numbered from 1. Lists of packets may be among them."""
+    """Yield scapy's packets, or lists of them, as Packets numbered from 1."""
     flat = (each for one in sources for each in ([one] if isinstance(one, ScapyPacket) else one))
     for number, packet in enumerate(flat, 1):
         if not isinstance(packet, ScapyPacket):
@@ -42,18 +42,18 @@ def to_scapy(record: Record) -> Any:
     return packet
 
 
-#: Larger frames have no length in the header of IP: 0, as where the network card cuts segments.
+#: For larger frames the length in the IP header is 0, as with segmentation by the network card.
 _MOST = 65_000
-#: Packets that are kept for the headers of frames that wait for bytes before them.
+#: How many packets are kept for the headers of frames that wait for earlier bytes.
 _KEPT = 1_024
 
 
 class DCPSession(DefaultSession):  # type: ignore[misc]
     """A session for ``sniff``: frames of DCP instead of the segments that carried them; other packets as they are.
 
-    A frame comes as soon as it is known, which may be with a packet of the other direction that acknowledges bytes
-    before it. It is below the headers of the packet that carried its end, or, where that was long ago, below headers
-    that name its ends. At the end of a capture those frames follow that were not whole.
+    A frame comes as soon as it is complete, which may be with a packet of the other direction that acknowledges earlier
+    bytes. It has the headers of the packet that carried its end, or new headers with its addresses if that packet is no
+    longer kept. Incomplete frames follow at the end of a capture.
     """
 
     def __init__(self, supersession: Any = None) -> None:
@@ -92,7 +92,7 @@ class DCPSession(DefaultSession):  # type: ignore[misc]
         self._carriers.pop(self._count - _KEPT, None)
 
     def _with_headers(self, record: Record) -> Any:
-        """Return the frame of a record below the headers of the packet that carried its end."""
+        """Return a record's frame with the headers of the packet that carried its end."""
         raw = record.frame.raw
         frame = to_scapy(record)
         carrier = self._carriers.get(raw.where.packet)
@@ -104,19 +104,19 @@ class DCPSession(DefaultSession):  # type: ignore[misc]
 
 
 def _ends(tcp: Any) -> tuple[str, int]:
-    """Return what distinguishes a direction: the end that sends, and the other's port."""
+    """Return the key of a direction: the sender's address and port, and the receiver's port."""
     return f"{tcp.underlayer.src if tcp.underlayer is not None else ''} {tcp.sport}", tcp.dport
 
 
 def _between(src: str, dst: str) -> Any:
-    """Return headers for a frame whose own are not known."""
+    """Return headers for a frame without known headers."""
     (source, sport), (target, dport) = (end.rpartition(":")[::2] for end in (src, dst))
     ip = IPv6 if ":" in source else IP
     return ip(src=source.strip("[]"), dst=target.strip("[]")) / TCP(sport=int(sport), dport=int(dport), flags="PA")
 
 
 def _below(packet: Any, frame: Any, seq: int) -> Any:
-    """Return a frame below the headers of a packet, as if it had been the packet's only one.
+    """Return a frame with the headers of a packet, as its only payload.
 
     So frames can be written and read again: lengths and checksums are filled in when the packet is built.
     """

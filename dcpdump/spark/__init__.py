@@ -1,22 +1,25 @@
 """Turn archives of captures into tables, on Spark or on this machine: index, then decode.
 
+Begin with ``job``, which runs both steps. ``indexing`` and ``decoding`` are two pure functions of a ``chain``, which
+``local`` runs in processes and ``cluster`` on Spark; ``output`` publishes the files; ``watch`` repeats all for new
+captures; ``data_source`` offers ``format("dcp")``. May import ``arrow`` and what is below it.
+
 - A *chain* is captures that are one timeline: those of a folder, a file, or all. Connections and frames are numbered
   in it as ``export`` numbers them.
-- The *index task* reads a chain once, as fast as a filtered reading (with ledger and rules where their tables are
-  wanted), and writes the rows of all tables but ``frames``. About every 64 MB it makes a *checkpoint*.
-- A checkpoint begins a *span*, a row of the table ``index``: plain columns (frames, packets, times, captures) and the
-  state of the dissection there as opaque bytes, 32 MB at most: where more waits, the checkpoint comes later. States
-  are in Parquet files below the folder of the run, each a row group of its own, and go from task to task; the driver
-  only sees plain columns. They hold no secrets of TLS, but bytes of frames: ``--keep-index`` alone publishes them.
-- The *decode task* continues from a span's checkpoint to the next, which yields its frames, exactly. It fails if that
-  are not as many as the index says. Where memory was freed within a span, what came before it is one span with it.
-- *Tasks write* Parquet by pyarrow, each attempt to files of its own; results come back from the attempt that counts,
-  and its files are then moved into place. (Through the JVM the same 1.5 GB took four times as long, for its columns.)
-- ``--watch`` and ``readStream`` write down which captures a batch has before, and where it left each chain after it.
-  A batch that is done again begins at the same places, and its rows take the place of the first.
-- Secrets of TLS reach tasks as a file that Spark brings to each machine: they are in no plan, log, table or state.
-
-``indexing`` and ``decoding`` are two pure functions; ``local`` runs tasks in processes, ``cluster`` on Spark.
+- An *index task* reads a chain once, as fast as a filtered ``read`` (with ledger and rules if their tables are
+  requested), and writes the rows of all tables but ``frames``. About every 64 MB it makes a *checkpoint*.
+- A checkpoint begins a *span*, a row of the table ``index``: plain columns (frames, packets, times, captures), and the
+  state of the dissection as opaque bytes. A state has at most 32 MB: while it is larger, the checkpoint is postponed.
+  States are in Parquet files below the folder of the run, each in its own row group, and go from task to task; the
+  driver sees only the plain columns. They have no secrets of TLS, but bytes of frames: only ``--keep-index`` publishes
+  them.
+- A *decode task* continues from a span's checkpoint to the next, and yields exactly its frames. It fails if their
+  number differs from that in the index. Where memory was freed within a span, it is joined with all spans before.
+- *Tasks write* Parquet by pyarrow, each attempt to its own files; the files of the successful attempt are then moved
+  into place. (Through the JVM the same 1.5 GB took four times as long, for its columns.)
+- ``--watch`` and ``readStream`` write down the captures of a batch before it, and the checkpoints of its chains after
+  it. A repeated batch begins at the same checkpoints, and its rows replace those of the first attempt.
+- Secrets of TLS reach tasks as a file that Spark distributes: they are in no plan, log, table or state.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Chains: which captures are one timeline, and the spans between two checkpoints of it, as rows of a table."""
+"""Group captures to chains, and describe the spans between checkpoints of a chain as rows of a table."""
 
 import io
 import pickle
@@ -26,14 +26,14 @@ from dcpdump.spark.filesystem import Input, RemoteSource, is_remote
 from dcpdump.tls.secrets import Secrets
 from dcpdump.wire.collection_names import CollectionNames, ConnectionNames
 
-#: How captures are put together to chains.
+#: How captures are grouped to chains.
 BY = ("folder", "file", "all")
 
 
 class Chain(NamedTuple):
     """Captures that are one timeline: connections and frames are numbered from its beginning."""
 
-    name: str  #: below the name of the input; "" where it has one chain, and of what stands in no folder of its own
+    name: str  #: the path below the input's name; "" for a single chain, and for files that are in no subfolder
     captures: tuple[Input, ...]
 
     @property
@@ -43,10 +43,10 @@ class Chain(NamedTuple):
 
 
 def chains(found: Sequence[Input], by: str, names: Sequence[str]) -> list[Chain]:
-    """Put captures together to chains: those of each ``folder``, each ``file``, or ``all``.
+    """Group captures to chains: by ``folder``, each ``file`` separately, or ``all`` together.
 
-    A chain is named by its path below what all ``names`` of the input have in common, so that it has the same name
-    whatever else there is, now or later.
+    A chain's name is its path below the common path of the input's ``names``, so that it does not change when other
+    captures are added.
     """
     if by == "all":
         return [Chain("", tuple(found))]
@@ -60,7 +60,7 @@ def chains(found: Sequence[Input], by: str, names: Sequence[str]) -> list[Chain]
 
 
 def _root(name: str, found: Sequence[Input]) -> str:
-    """Return the folder that a name of the input is, or is in."""
+    """Return the folder of an input's name: itself, or that of the file."""
     folder = name.partition("?")[0].rstrip("/") if is_remote(name) else name.rstrip("/")
     if any(each.path.startswith(f"{folder}/") for each in found):
         return folder
@@ -68,7 +68,7 @@ def _root(name: str, found: Sequence[Input]) -> str:
 
 
 def _words(path: str) -> list[str]:
-    """Return the parts of a path, as what can be that of a folder on any file system."""
+    """Return the parts of a path, for the name of a folder on any file system."""
     return [re.sub(r"[^A-Za-z0-9._-]", "-", word) for word in re.split("/+", path.partition("?")[0])] if path else []
 
 
@@ -79,12 +79,12 @@ def opened(path: str, *, salvage: bool, secrets: Secrets | None) -> Capture:
     return open_capture(path, salvage=salvage, secrets=secrets, source=lambda offset: RemoteSource(path, offset))
 
 
-#: Captures in object storage that are asked for their first packet at a time.
+#: How many captures in object storage are opened at a time for their first packet.
 _ASKED = 32
 
 
 def begun_in_time(captures: Sequence[Capture]) -> list[Begun]:
-    """Return captures with where they begin in their timeline."""
+    """Return captures with their sort keys in the timeline."""
     if len(captures) == 1:
         return [Begun(-1, captures[0].name, captures[0])]
     if not any(is_remote(each.name) for each in captures):
@@ -97,26 +97,26 @@ def begun_in_time(captures: Sequence[Capture]) -> list[Begun]:
 
 
 class ChainSpan(NamedTuple):
-    """What is between two checkpoints of a chain. A row of the table ``index``, but for its file and its state."""
+    """The part of a chain between two checkpoints: a row of the table ``index``, without file and state."""
 
     chain: str
     number: int  #: in the chain, from 0
     first: int  #: the number of its first frame
     frames: int
-    packets: int  #: -1: all, as many as there are, with as many frames
+    packets: int  #: -1: all packets and frames to the end
     bytes: int  #: of packets
     begins_ns: int | None  #: the time of the chain's first packet
     first_ns: int | None  #: of its packets
     last_ns: int | None
-    lanes: tuple[str, ...]  #: captures that are being read where it begins
-    begun: tuple[tuple[int, str], ...]  #: those that begin in it, with where in the timeline they do
+    lanes: tuple[str, ...]  #: captures open at its beginning
+    begun: tuple[tuple[int, str], ...]  #: captures that begin in it, with their sort keys
     ends: bool  #: the chain ends with it
-    file: str = ""  #: which holds its state, below the folder of the run or the archive
-    row: int = 0  #: and where in that
+    file: str = ""  #: the file with its state, below the folder of the run or the archive
+    row: int = 0  #: and the row group in that file
 
 
 class ChainCheckpoint(NamedTuple):
-    """Where a chain can be entered: the state of its dissection, and where its captures are."""
+    """A checkpoint of a chain: the state of the dissection, and the positions in its captures."""
 
     dissection: DissectionState | None = None  #: None: at its beginning
     lanes: tuple[LanePlace, ...] = ()
@@ -125,12 +125,12 @@ class ChainCheckpoint(NamedTuple):
     last_ns: int | None = None  #: the latest time before it
 
     def packed(self) -> bytes:
-        """Return it as bytes."""
+        """Return the checkpoint as bytes."""
         return zlib.compress(pickle.dumps((_VERSION, *self), pickle.HIGHEST_PROTOCOL), 1)
 
     @classmethod
     def unpacked(cls, data: bytes, where: str) -> "ChainCheckpoint":
-        """Read what ``packed`` wrote. Raises DcpdumpError for what another version wrote, or is none."""
+        """Read a checkpoint from ``packed``. Raises DcpdumpError for other bytes, or those of another version."""
         try:
             version, *values = _Values(io.BytesIO(zlib.decompress(data))).load()
         except (zlib.error, pickle.UnpicklingError, EOFError, TypeError, ValueError, AttributeError) as error:
@@ -141,9 +141,9 @@ class ChainCheckpoint(NamedTuple):
         return cls(*values)
 
 
-#: Raised whenever a machine's state gets other parts.
+#: The version of states, to be increased when their parts change.
 _VERSION = 3
-#: All that a checkpoint is made of, beside plain values: what else a file holds was not written by this program.
+#: All classes in a checkpoint, beside plain values: a file with others was not written by this program.
 _PARTS = {
     f"{each.__module__}.{each.__qualname__}": each
     for each in (
@@ -154,7 +154,7 @@ _PARTS = {
 
 
 class _Values(pickle.Unpickler):
-    """Reads plain values and the parts of a checkpoint, and nothing that could run."""
+    """An unpickler of plain values and the classes of a checkpoint, and nothing that could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         found = _PARTS.get(f"{module}.{name}")
@@ -170,7 +170,7 @@ INDEX = versioned(
         ("chain", pa.string()),
         *((name, pa.int64()) for name in ("number", "first", "frames", "packets", "bytes")),
         *((name, pa.int64()) for name in ("begins_ns", "first_ns", "last_ns")),
-        ("lanes", pa.list_(pa.binary())),  # names of files need not be text
+        ("lanes", pa.list_(pa.binary())),  # names of files may be bytes
         ("begun", pa.list_(_NAMED_CAPTURE)),
         ("ends", pa.bool_()),
         ("state", pa.binary()),
@@ -179,7 +179,7 @@ INDEX = versioned(
 
 
 def index_row(span: ChainSpan, state: bytes) -> pa.RecordBatch:
-    """Return a span as a row of the table ``index``, with the checkpoint that it begins at."""
+    """Return a span as a row of the table ``index``, with the checkpoint at its beginning."""
     row = span._asdict() | {"state": state}
     row["lanes"] = list(map(fsencode, span.lanes))
     row["begun"] = [{"first_ns": first_ns, "name": fsencode(name)} for first_ns, name in span.begun]
@@ -187,7 +187,7 @@ def index_row(span: ChainSpan, state: bytes) -> pa.RecordBatch:
 
 
 def read_spans(file: Any, name: str) -> list[ChainSpan]:
-    """Return the spans of a file of the table ``index``. One that begins before others took their place."""
+    """Return the spans of a file of the table ``index``. A joined span replaces those before it."""
     import pyarrow.parquet as pq
 
     rows = pq.ParquetFile(file).read([each for each in INDEX.names if each != "state"]).to_pylist()
@@ -203,10 +203,10 @@ def read_spans(file: Any, name: str) -> list[ChainSpan]:
 
 
 def read_state(file: Any, span: ChainSpan) -> ChainCheckpoint:
-    """Return the checkpoint that a span begins at, from its file: each row has a group of its own."""
+    """Return the checkpoint at the beginning of a span, from its file, where each row is a row group."""
     import pyarrow.parquet as pq
 
-    if not span.number:  # nothing is known at the beginning of a chain
+    if not span.number:  # there is no state at the beginning of a chain
         return ChainCheckpoint()
     column = pq.ParquetFile(file).read_row_group(span.row, ["state"], use_threads=False).column(0)
     return ChainCheckpoint.unpacked(column[0].as_py(), span.file)

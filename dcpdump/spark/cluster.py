@@ -1,4 +1,4 @@
-"""Run the tasks of a pipeline on Spark: a DataFrame of items, a task for each, and what they return as rows."""
+"""Run the tasks of a pipeline on Spark: a DataFrame of items, a task for each, and the results as rows."""
 
 import gc
 import os
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SparkEngine:
-    """Runs tasks on Spark, each in a partition of its own; Spark tries those again that fail."""
+    """An engine that runs tasks on Spark, each in its own partition; Spark retries failed ones."""
 
     def __init__(self, spark: "SparkSession") -> None:
         self._spark = spark
@@ -33,9 +33,9 @@ class SparkEngine:
             self._keys.remove()
 
     def keys(self, key_log: bytes) -> Callable[[], bytes]:
-        """Return what returns these secrets in any task: Spark brings them to each machine as a file, and only so.
+        """Return a function that returns these secrets in any task: Spark distributes them as a file, and only so.
 
-        Each machine asks for it when it is first needed, so it is there until the engine is left.
+        A machine fetches the file when it first needs it, so it is kept until the engine is left.
         """
         self._keys = self._keys or temporary_folder("dcpdump-keys")
         path = self._keys.path / f"dcpdump-{uuid.uuid4().hex}.keys"
@@ -50,7 +50,7 @@ class SparkEngine:
             return
 
         def do(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            # Reference counts free what is made here; looking for cycles would take a tenth of the time.
+            # Reference counts free the objects made here; collecting cycles would take a tenth of the time.
             gc.disable()
             try:
                 for batch in batches:
@@ -73,7 +73,7 @@ class SparkEngine:
 
 
 def _keys_of(name: str) -> bytes:
-    """Return the secrets in a file that Spark brings to each machine: this runs in a task."""
+    """Return the secrets in the file that Spark distributes: this runs in a task."""
     from pyspark import SparkFiles
 
     with open(SparkFiles.get(name), "rb") as file:

@@ -4,8 +4,8 @@
     dcpdump.spark.register(spark)
     spark.read.format("dcp").option("columns", "time,name,vbucket,by_seqno").load("captures/")
 
-Each chain of captures is read by one task. Of an archive that ``pipeline --keep-index`` wrote each span is, wherever in
-a chain it begins; those that have no packets of the times that a query asks for are not read.
+Each chain of captures is read by one task. Of an archive by ``pipeline --keep-index``, each span is read by one task,
+and spans without packets in the queried times are not read.
 """
 
 import json
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
 
-#: Options of the command line that choose frames, and the functions that parse their text.
+#: Filter options of the command line, and the functions that parse their text.
 _CLAUSES = {
     "opcode": clauses.by_opcode,
     "vbucket": clauses.by_vbucket,
@@ -44,10 +44,10 @@ _CLAUSES = {
     "connection": clauses.by_connection,
     "seqno": clauses.by_seqno,
 }
-#: The columns that these are about.
+#: The columns that these options test.
 _OPTIONS = {"by_seqno": "seqno"} | {name: name for name in _CLAUSES if name != "seqno"}
 _TIMES = ("time", "time_ns")
-#: The filters that say where a column's values begin, and where they end.
+#: The filters that bound a column's values from below, and from above.
 _FROM = ("EqualTo", "In", "GreaterThan", "GreaterThanOrEqual")
 _TO = ("EqualTo", "In", "LessThan", "LessThanOrEqual")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -91,13 +91,13 @@ class FilteredCaptures(Captures):
 
 
 class SourcePartition(InputPartition):
-    """The work of one task: a span to decode, or a chain of captures from where a batch before left it."""
+    """The work of one task: a span to decode, or a chain of captures from where the batch before left it."""
 
     def __init__(self, number: int, options: Options, span: ChainSpan | None = None, home: str = "") -> None:
         super().__init__(number)
         self.options, self.span, self.home = options, span, home
         self.captures: tuple[str, ...] = ()
-        self.begin, self.left = "", ""  #: files that say where the chain was left before, and where after it
+        self.begin, self.left = "", ""  #: the files with the chain's checkpoint before the batch, and after it
 
 
 class FrameReader(DataSourceReader):
@@ -116,7 +116,7 @@ class FrameReader(DataSourceReader):
         )
         self._texts: dict[str, str] = {}
         self.settings = self._chain, self._paths, self._options
-        self._times: list[tuple[bool, int]] = []  # that a query asks for: whether a time is the earliest, and in ns
+        self._times: list[tuple[bool, int]] = []  # bounds of a query's times: whether from below, and in ns
 
     def partitions(self) -> Sequence[SourcePartition]:
         """Return one partition for each span of an archive that has an index, else one for each chain of captures."""
@@ -131,13 +131,13 @@ class FrameReader(DataSourceReader):
         made: list[SourcePartition] = []
         for chain in chains(inputs(self._paths), self._chain, self._paths):
             for each in chain.captures:
-                opened(each.path, salvage=options.salvage, secrets=None).close()  # what is none is said at once
+                opened(each.path, salvage=options.salvage, secrets=None).close()  # not a capture: raises here
             made.append(SourcePartition(len(made), options))
             made[-1].captures = tuple(each.path for each in chain.captures)
         return made
 
     def _may_have(self, span: ChainSpan) -> bool:
-        """Return whether a span may have frames of the times that a query asks for."""
+        """Return whether a span may have frames in the queried times."""
         first, last = span.first_ns, span.last_ns
         if first is None or last is None or not span.packets:
             return True
@@ -150,7 +150,7 @@ class FrameReader(DataSourceReader):
 
 
 def _indexed(path: str) -> list[ChainSpan]:
-    """Return the spans of an archive's index, of all inputs that have one there."""
+    """Return the spans in an archive's index, of all its inputs."""
     where = place(below(path, "index"))
     found: list[ChainSpan] = []
     for each in where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True, recursive=True)):
@@ -161,7 +161,7 @@ def _indexed(path: str) -> list[ChainSpan]:
 
 
 def rows(partition: SourcePartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Decode one partition, in a task, and yield its rows; note where its chain is left, if it continues."""
+    """Decode one partition, in a task, and yield its rows; write the chain's checkpoint if it continues."""
     span, options, begin = partition.span, partition.options, ChainCheckpoint()
     if span is not None:
         with open_binary(below(partition.home, span.file)) as file:
@@ -178,12 +178,12 @@ def rows(partition: SourcePartition, schema: pa.Schema) -> Iterator[pa.RecordBat
 
 
 class FilteringReader(FrameReader):
-    """A reader that leaves out frames that a query does not want. Spark still filters what it returns."""
+    """A reader that applies a query's filters. Spark filters its rows again."""
 
     def pushFilters(self, filters: "list[Filter]") -> "Iterator[Filter]":
-        """Note the filters that can be applied here, and return them all: Spark applies each of them again.
+        """Note the filters that can be applied here; return all, so that Spark applies each again.
 
-        What is noted lets through more than the filter at most: of a bound that itself is left out, that too.
+        The noted filters may let more rows pass: an exclusive bound counts as inclusive.
         """
         for each in filters:
             name, kind = ".".join(getattr(each, "attribute", ())), type(each).__name__
@@ -199,7 +199,7 @@ class FilteringReader(FrameReader):
             yield each
 
     def _say(self, option: str, text: str) -> None:
-        """Note an option, unless no frame can have such values, which is for Spark to find, or it would exclude."""
+        """Note an option, unless its values are impossible, or would be read as an exclusion: Spark handles those."""
         with suppress(FilterError):
             _CLAUSES[option](text)
             if "!" not in text:
@@ -207,17 +207,17 @@ class FilteringReader(FrameReader):
 
 
 def _nanoseconds(value: Any, rest: int) -> int:
-    """Return a time of a query in ns; ``rest``: those that the microsecond of a timestamp may have beside."""
+    """Return a time of a query in ns; ``rest``: further ns within a timestamp's microsecond."""
     if not isinstance(value, datetime):
         return int(value)
     return (value.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1) * 1000 + rest
 
 
 class StreamReader(DataSourceStreamReader):
-    """A reader of captures as they are closed: a batch after the other, each chain from where the last left it.
+    """A reader of captures as they are closed, batch by batch; each chain continues from its checkpoint.
 
-    Which captures a batch has, and where it left each chain, is kept in files below the option ``state``. A batch
-    that Spark does again begins at the same places, and says the same again.
+    The captures of each batch, and the chains' checkpoints after it, are files below the option ``state``. A repeated
+    batch begins at the same checkpoints, and returns the same rows.
     """
 
     def __init__(self, options: Any, schema: StructType) -> None:
@@ -235,12 +235,12 @@ class StreamReader(DataSourceStreamReader):
         return {"batch": 0}
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> dict[str, int]:
-        """Return the offset behind the captures that are closed by now, which are written down."""
+        """Return the offset after the captures that are closed by now; they are written down as a batch."""
         count = self._arrivals.count()
         return {"batch": count + bool(self._arrivals.next(count))}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[SourcePartition]:
-        """Return one partition for each chain that has captures between two offsets."""
+        """Return one partition for each chain with captures between two offsets."""
         first, last = int(start["batch"]), int(end["batch"])
         found = [each for number in range(first, last) for each in self._arrivals.batch(number)]
         left = self._left.at(first)
@@ -258,12 +258,12 @@ class StreamReader(DataSourceStreamReader):
             yield from rows(partition, _arrow_schema(self._schema))
 
     def commit(self, end: dict[str, int]) -> None:
-        """Remove where chains were left before: no batch begins there any more."""
+        """Remove older checkpoints: no batch begins there again."""
         self._left.forget(int(end["batch"]))
 
 
-#: Spark has no unsigned numbers and no dictionaries, so columns get the types that it gives them when it reads the
-#: tables of the pipeline.
+#: Spark has no unsigned numbers and no dictionaries. Columns have the types that Spark gives the tables of the
+#: pipeline.
 _WIDER = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -286,7 +286,7 @@ def schema_of(schema: pa.Schema) -> pa.Schema:
 
 
 def batch_of(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return those columns of a batch that ``schema`` has, in Spark's types."""
+    """Return the columns of ``schema`` from a batch, in Spark's types."""
     columns = [batch.column(field.name).cast(field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -1,4 +1,4 @@
-"""Decode a span of a chain, from the checkpoint that it begins at to the next, to rows of ``frames``."""
+"""Decode a span of a chain, from its checkpoint to the next, to rows of ``frames``."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,15 +23,15 @@ from dcpdump.tls.secrets import Secrets
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Which frames become rows and how they are shown, the same for all tasks of a run."""
+    """Filter, value size and limits of a run, the same for all its tasks."""
 
     masks: Masks = field(default_factory=lambda: Masks(FrameFilter(())))
-    value_bytes: int | None = None  #: what is shown of each value; None: all
+    value_bytes: int | None = None  #: how many bytes of each value are shown; None: all
     show_secrets: bool = False
     redactor: Redactor | None = None
     salvage: bool = False
-    memory: int = DEFAULT.memory  #: bytes of segments that wait for others, at most
-    block_bytes: int = BLOCK_BYTES  #: of packets that are handled at once
+    memory: int = DEFAULT.memory  #: the most bytes of waiting segments
+    block_bytes: int = BLOCK_BYTES  #: bytes of packets in a block
 
     @property
     def limits(self) -> Limits:
@@ -39,14 +39,14 @@ class Options:
         return Limits.within(self.memory)
 
     def table(self, begins_ns: int | None) -> FrameTable:
-        """Return a builder of the rows of ``frames``; from ``begins_ns`` on relative times count."""
+        """Return a builder of the rows of ``frames``; relative times count from ``begins_ns``."""
         if self.masks.window is not None:
             self.masks.window.start_ns = begins_ns
         return FrameTable(self.masks, self.value_bytes, redactor=self.redactor)
 
 
 def all_of(paths: Sequence[str], options: Options, begin: ChainCheckpoint, *, ends: bool) -> ChainSpan:
-    """Return captures as one span, to its end: for who decodes a chain without an index. ``ends``: nothing follows."""
+    """Return captures as one span, to decode a chain without an index. ``ends``: the chain does not continue."""
     first = 1 if begin.dissection is None else begin.dissection.first
     found = begun_in_time([opened(each, salvage=options.salvage, secrets=None) for each in paths])
     begun = tuple((each.first_ns, each.name) for each in found)
@@ -54,12 +54,12 @@ def all_of(paths: Sequence[str], options: Options, begin: ChainCheckpoint, *, en
 
 
 def decode(span: ChainSpan, begin: ChainCheckpoint, options: Options, secrets: Secrets | None = None) -> "Decoding":
-    """Decode a span from its checkpoint: iterate over the result for batches of ``frames``."""
+    """Return a decoding of a span from its checkpoint: iterate over it for batches of ``frames``."""
     return Decoding(span, begin, options, secrets)
 
 
 class Decoding:
-    """The decoding of a span, to be iterated over once."""
+    """The decoding of a span; iterate over it once."""
 
     def __init__(self, span: ChainSpan, begin: ChainCheckpoint, options: Options, secrets: Secrets | None) -> None:
         self._span, self._begin, self._options, self._secrets = span, begin, options, secrets
@@ -67,12 +67,12 @@ class Decoding:
         self._dissection = ResumableDissection(options.limits, show_secrets=options.show_secrets, secrets=secrets)
 
     def left(self) -> ChainCheckpoint:
-        """Return where the chain was left, to be continued with the captures that come next; once all is decoded."""
+        """Return the checkpoint at the end, from which the next captures continue; after the iteration."""
         return ChainCheckpoint(self._dissection.state(), (), self._begin.spans + 1, self._begin.begins_ns)
 
     @property
     def cut(self) -> int:
-        """Return in how many rows a value was cut."""
+        """Return how many rows have a cut value."""
         return self._table.cut
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

@@ -1,8 +1,8 @@
 """Find files and folders, on this machine or in object storage, by the names that the user typed.
 
-Local paths and whatever Arrow knows: ``s3://``, ``gs://``, ``abfs://``, ``hdfs://``; ``s3a://`` is Hadoop's name for
-the first. A name is kept as it was typed, with the account and the host that are not in Arrow's paths: workers and the
-driver open the same name, each for themselves.
+Names are local paths, or URIs of Arrow's file systems: ``s3://``, ``gs://``, ``abfs://``, ``hdfs://``; ``s3a://`` is
+Hadoop's name for the first. A name is kept as typed, with account and host, which Arrow's paths lack: workers and
+driver each open the same name.
 """
 
 import os
@@ -20,7 +20,7 @@ from dcpdump.capture.paths import CAPTURE_NAME
 from dcpdump.errors import CaptureError, DcpdumpError
 
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasb": "abfs", "wasbs": "abfss"}
-_IN_URI = "/!$&'()*+,;=:@~"  #: what stands for itself in the path of a URI, beside letters and digits
+_IN_URI = "/!$&'()*+,;=:@~"  #: characters without escape in the path of a URI, beside letters and digits
 
 
 class RemotePath(NamedTuple):
@@ -49,8 +49,8 @@ class RemotePath(NamedTuple):
         return data
 
     def write(self, data: bytes) -> None:
-        """Write a file, whole or not at all, and the folders that it is in."""
-        part = f"{self.path}.{uuid.uuid4().hex[:12]}.part"  # another attempt may write the same
+        """Write a file completely or not at all, and make its folders."""
+        part = f"{self.path}.{uuid.uuid4().hex[:12]}.part"  # another attempt may write the same file
         make_folders(self)
         with self.system.open_output_stream(part) as file:
             file.write(data)
@@ -89,7 +89,7 @@ def below(folder: str, name: str) -> str:
 
 
 def child(folder: str, root: str, path: str) -> str:
-    """Return the name of what is at ``path`` below a folder, which is at ``root``, in the paths of its file system."""
+    """Return the name of a path below a folder; ``root``: the folder's path in its file system."""
     base, mark, options = folder.partition("?")
     scheme, colon, rest = base.partition("://")
     below_root = quote(path[len(root.rstrip("/")) :], safe=_IN_URI)
@@ -120,7 +120,7 @@ def make_folders(target: RemotePath) -> None:
         missing.append(folder)
         folder = os.path.dirname(folder)
     for each in reversed(missing):
-        with suppress(FileExistsError):  # another task was faster
+        with suppress(FileExistsError):  # another task made it first
             os.mkdir(each, 0o700)
 
 
@@ -174,12 +174,12 @@ def _remote(name: str) -> list[Input]:
     return files
 
 
-#: Bytes of a request: object storage takes as long to answer as to send some megabytes.
+#: Bytes of a request: the latency of object storage is that of sending some megabytes.
 _REQUESTED = 8 * 1024 * 1024
 
 
 class RemoteSource:
-    """The bytes of a file in object storage, from an offset on."""
+    """A source of the bytes of a file in object storage, from an offset on."""
 
     def __init__(self, name: str, offset: int = 0) -> None:
         self.failure = ""

@@ -1,4 +1,4 @@
-"""Index a chain: read it once, note where it can be entered, and make the rows of all tables beside ``frames``."""
+"""Index a chain: read it once, make checkpoints, and make the rows of all tables but ``frames``."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -24,9 +24,9 @@ from dcpdump.tls.secrets import Secrets
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part  # noqa: F401 - named below, in a string
 
-#: Bytes of packets between two checkpoints, about.
+#: About how many bytes of packets are between two checkpoints.
 DISTANCE = 64 * 1024 * 1024
-#: Bytes of a checkpoint, at most: one that is larger is made later, when less waits for what is missing.
+#: The most bytes of a checkpoint: a larger one is postponed until fewer bytes wait.
 LARGEST = 32 * 1024 * 1024
 OK, DAMAGED, LATE, UNUSABLE = "ok", "damaged", "late", "unusable"
 _LATE = "it came late: packets behind its own were decoded before, so what it alone has may be missing"
@@ -34,16 +34,16 @@ _LATE = "it came late: packets behind its own were decoded before, so what it al
 
 @dataclass(slots=True)
 class Indexed:
-    """What a chain has: the frames that were captured, and what is missing or damaged."""
+    """The summary of a chain: captured frames, missing and damaged bytes."""
 
     spans: list[ChainSpan] = field(default_factory=list)
     frames: int = 0
     lost: Missing = field(default_factory=Missing)  #: never captured
-    skipped_bytes: int = 0  #: captured, but not frames
+    skipped_bytes: int = 0  #: captured, but in no frame
     conflicts: int = 0  #: overlaps that disagree
     files: list[dict[str, Any]] = field(default_factory=list)  #: the rows of the table
     foreign: Counter[tuple[str, int]] = field(default_factory=Counter)  #: other protocols, by port
-    key_log: bytes = b""  #: what opens TLS, with what captures carry
+    key_log: bytes = b""  #: secrets of TLS, those in captures included
 
     @property
     def whole(self) -> bool:
@@ -52,7 +52,7 @@ class Indexed:
         return not hurt and all(row["status"] == OK for row in self.files)
 
     def merge(self, other: "Indexed") -> None:
-        """Add what another chain has."""
+        """Add the summary of another chain."""
         self.spans += other.spans
         self.files += other.files
         self.frames += other.frames
@@ -63,35 +63,35 @@ class Indexed:
 
 
 class _JudgedIndex(Resumable["Part"], Watching):
-    """A dissection of all frames for the ledger and the rules, whose state others continue from."""
+    """A dissection of all frames for the ledger and the rules, with states to continue from."""
 
 
 def index(chain: Chain, options: Options, tables: Collection[str], distance: int = DISTANCE) -> "Indexing":
-    """Index a chain: iterate over the ``rows`` of the result, and then ask it for ``indexed``."""
+    """Return the indexing of a chain: iterate over its ``rows``, then read ``indexed``."""
     return Indexing(chain, options, tables, distance)
 
 
 class Indexing:
-    """The indexing of a chain. ``tables``: those that are wanted; rows of ``index`` and ``files`` are always made."""
+    """The indexing of a chain. ``tables``: the requested ones; rows of ``index`` and ``files`` are always made."""
 
     def __init__(self, chain: Chain, options: Options, tables: Collection[str], distance: int) -> None:
         self._chain, self._options, self._tables, self._distance = chain, options, {*tables, "files"}, distance
-        self._begin = ChainCheckpoint()  # where the span at hand begins
+        self._begin = ChainCheckpoint()  # the checkpoint at the beginning of the current span
         self._packets = self._bytes = 0  # of it
         self._first_ns: int | None = None
         self._last_ns: int | None = None
         self._begun: list[tuple[int, str]] = []
         self._evictions = self._rows = 0
-        self._due = distance  # bytes of a span at which a checkpoint is made
+        self._due = distance  # bytes of a span after which a checkpoint is made
         self.indexed = Indexed()
 
     def rows(
         self, secrets: Secrets | None = None, begin: ChainCheckpoint | None = None, *, end: bool = True
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield rows, as pairs of a table's name and a batch; those of ``index`` in their order.
+        """Yield rows, as pairs of a table's name and a batch; those of ``index`` in order.
 
-        ``begin``: where an earlier run ``left`` the chain, of which these captures are the next; not ``end``: others
-        will follow them.
+        ``begin``: the checkpoint ``left`` by an earlier run, after which these captures come; not ``end``: more
+        captures will follow.
         """
         options = self._options
         kind = ResumablePicker if JUDGED.isdisjoint(self._tables) else _JudgedIndex
@@ -122,7 +122,7 @@ class Indexing:
             self.indexed.key_log = secrets.key_log()
 
     def left(self) -> ChainCheckpoint:
-        """Return where the chain was left, to be continued with the captures that come next."""
+        """Return the checkpoint at the end, from which the next captures continue."""
         begins_ns, last_ns = (
             self._begin.begins_ns,
             max(filter(None, (self._begin.last_ns, self._last_ns)), default=None),
@@ -130,7 +130,7 @@ class Indexing:
         return ChainCheckpoint(self._dissection.state(), (), self._begin.spans + 1, begins_ns, last_ns)
 
     def _opened(self, secrets: Secrets | None) -> tuple[dict[str, Capture], list[dict[str, Any]]]:
-        """Open the captures, each up to its header; return with them the rows of those that could not be opened."""
+        """Open the captures at their headers; also return the rows of those that could not be opened."""
         found: dict[str, Capture] = {}
         unusable: list[dict[str, Any]] = []
         for path, *_ in self._chain.captures:
@@ -161,9 +161,9 @@ class Indexing:
     def _checkpoint(
         self, timeline: TimelineBlocks, captures: dict[str, Capture]
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """End the span, if the state holds all that decides what follows, and is not too large."""
+        """End the span with a checkpoint, if the state is complete and not too large."""
         lanes = tuple(timeline.places)
-        # Who enters a compressed file decompresses all before: that must not take longer than what comes of it.
+        # Entering a compressed file means decompressing all before; that must not take longer than decoding the span.
         if self._bytes < sum(each.at.offset for each in lanes if each.at is not None and captures[each.name].packed):
             return
         self._due += self._distance // 4
@@ -179,9 +179,9 @@ class Indexing:
             self._begun = []
 
     def _begin_anew(self) -> None:
-        """Have one span of all that was read so far.
+        """Join all spans so far to one.
 
-        What is forgotten for lack of memory depends on all that was held, of which a state knows only what is needed.
+        After memory was freed, frames depend on all that was held before, which a checkpoint does not have.
         """
         self._evictions = self._dissection.balance.evictions
         for each in reversed(self.indexed.spans):
@@ -220,7 +220,7 @@ class Indexing:
     def _rest(
         self, captures: dict[str, Capture], unusable: list[dict[str, Any]]
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yield the rows of the tables that are made at the end, and sum up."""
+        """Yield the rows of the tables that are made at the end, and complete the summary."""
         dissection, found = self._dissection, self.indexed
         sizes, since_ns = {each.path: each.size for each in self._chain.captures}, self._from[0].last_ns
         for name, batch in self._others.rows(list(captures.values())):

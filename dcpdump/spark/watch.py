@@ -1,8 +1,8 @@
-"""Decode captures of folders as they are closed, batch after batch; a crash and a restart lose and repeat nothing.
+"""Decode captures in folders as they are closed, batch by batch; a crash and a restart lose and repeat nothing.
 
-Which captures a batch has is written down before it is decoded. Once its rows are published, notes say where each chain
-was left, and how many batches are done. A batch that was not done is done again, with the same captures from the same
-places, and its files take the place of those that it left.
+The captures of a batch are written down before it is decoded. After its rows are published, files record the checkpoint
+of each chain and how many batches are done. An unfinished batch is repeated with the same captures from the same
+checkpoints, and its files replace those of the first attempt.
 """
 
 import json
@@ -20,14 +20,14 @@ from dcpdump.spark.filesystem import Input, RemotePath, below, inputs, make_fold
 from dcpdump.spark.job import BegunChain, DecodingJob, JobEngine, Outcome, run
 from dcpdump.spark.output import CaptureOutput
 
-#: Captures of one batch, at most: so much is decoded before the next rows appear.
+#: The most captures of a batch, since rows appear after each batch.
 MOST = 64
 IDLE = 30.0  #: seconds after which a capture that did not grow is closed
 _EVERY_S = 2.0
 
 
 class Arrivals:
-    """The batches of captures so far, kept in a folder of notes, and the captures that arrived since.
+    """The batches of captures so far, kept in a folder of files, and the captures that arrived since.
 
     A capture that is still being written must not be read: it counts as closed when it has not grown for ``idle``
     seconds.
@@ -36,17 +36,17 @@ class Arrivals:
     def __init__(self, names: Sequence[str], notes: str, idle: float = IDLE, most: int = MOST) -> None:
         self._names, self._notes, self._idle, self._most = names, notes, idle, most
         self._known: dict[str, int] = {}
-        self._read = 0  # batches whose captures are in _known
+        self._read = 0  # how many batches have their captures in _known
 
     def batch(self, number: int) -> list[Input]:
-        """Return the captures of a batch as they were written down; an empty list if it is not there yet."""
+        """Return the captures of a batch as written down; an empty list if it is not there yet."""
         try:
             return [Input(*each) for each in json.loads(self._note(number).read())]
         except FileNotFoundError:
             return []
 
     def next(self, number: int) -> list[Input]:
-        """Return the captures of a batch; if it is not there yet, write it down with those that arrived since."""
+        """Return the captures of a batch; a new batch is written down with the captures that arrived since."""
         known = self.batch(number)
         if known:
             return known
@@ -57,19 +57,19 @@ class Arrivals:
         return fresh
 
     def open(self) -> list[str]:
-        """Return the paths of the captures that are there and not closed yet."""
+        """Return the paths of the captures that are not closed yet."""
         now = time.time()
         return [each.path for each in self._listed() if now - each.changed < self._idle]
 
     def count(self) -> int:
-        """Return how many batches were written down, and know their captures."""
+        """Read the batches written down, and return how many there are."""
         while known := self.batch(self._read):
             self._known.update((each.path, each.size) for each in known)
             self._read += 1
         return self._read
 
     def grown(self) -> list[str]:
-        """Return the paths of captures that grew after they were taken as closed: their remainder was not read."""
+        """Return the paths of captures that grew after they counted as closed, so that a part was not read."""
         self.count()
         return [each.path for each in self._listed() if each.size > self._known.get(each.path, each.size)]
 
@@ -79,10 +79,10 @@ class Arrivals:
         return [each._replace(changed=0.0) for each in sorted(fresh, key=lambda each: (each.changed, each.path))]
 
     def _listed(self) -> list[Input]:
-        """Return the captures that are there."""
+        """Return the captures in the folders."""
         found: list[Input] = []
         for name in self._names:
-            with suppress(CaptureError):  # nothing is there yet
+            with suppress(CaptureError):  # there is no file yet
                 found += inputs([name])
         return found
 
@@ -91,21 +91,21 @@ class Arrivals:
 
 
 class LeftChains:
-    """Where each chain was left when so many batches were done: a file for each, below a folder."""
+    """The checkpoints of chains after each batch: a file for each, below a folder."""
 
     def __init__(self, home: str) -> None:
         self._home = below(home, "left")
 
     def path(self, chain: str, done: int) -> str:
-        """Return the name of the file for a chain when so many batches are done."""
+        """Return the name of the file for a chain after ``done`` batches."""
         return below(self._home, f"{done:09d}@{chain}")
 
     def at(self, done: int) -> dict[str, str]:
-        """Return by chain the file that says where it was left when so many batches were done."""
+        """Return, by chain, the file with its checkpoint after ``done`` batches."""
         return {chain: self.path(chain, number) for number, chain in self._files() if number <= done}
 
     def forget(self, done: int) -> None:
-        """Remove what was said earlier of chains than when so many batches were done: no batch begins there again."""
+        """Remove the checkpoints of chains from before ``done`` batches: no batch begins there again."""
         kept = self.at(done).values()
         for number, chain in self._files():
             path = self.path(chain, number)
@@ -128,13 +128,13 @@ class BatchOutcome(NamedTuple):
 
 
 class WatchOptions(NamedTuple):
-    """What to watch, and what to write where."""
+    """The folders to watch, and the output."""
 
-    names: Sequence[str]  #: of folders, as the pipeline takes them
+    names: Sequence[str]  #: names of folders, as for the pipeline
     output: str
-    job: DecodingJob  #: whose folder and tag are those of each batch
+    job: DecodingJob  #: folder and tag are set for each batch
     chain: str = "folder"
-    idle: float = IDLE  #: a capture that did not grow for so many seconds is closed
+    idle: float = IDLE  #: seconds without growth after which a capture is closed
 
 
 class FolderWatch:
@@ -167,7 +167,7 @@ class FolderWatch:
                 time.sleep(_EVERY_S if until is None else max(0.0, min(_EVERY_S, until - time.monotonic())))
 
     def _decode(self, number: int, found: Sequence[Input]) -> None:
-        """Decode a batch, publish its rows, and note where each chain was left."""
+        """Decode a batch, publish its rows, and write the checkpoints of its chains."""
         options, tag, left = self._options, f"b{number:09d}-", self._left.at(number)
         begun = [BegunChain(each, left.get(each.name, "")) for each in chains(found, options.chain, options.names)]
         with CaptureOutput(options.output, options.job.name) as output:
@@ -177,11 +177,11 @@ class FolderWatch:
                 target = place(self._left.path(chain, number + 1))
                 make_folders(target)
                 target.system.move(place(path).path, target.path)
-        self._done.write(str(number + 1).encode())  # with this the batch is done
+        self._done.write(str(number + 1).encode())  # this completes the batch
         self._left.forget(number + 1)
         self._report(BatchOutcome(number, len(found), outcome))
 
     @property
     def _done(self) -> RemotePath:
-        """Return the file that says how many batches are done."""
+        """Return the file with the number of batches done."""
         return place(below(self._home, "done"))

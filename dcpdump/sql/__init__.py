@@ -1,1 +1,1 @@
-"""Ask captures in SQL: which tables, columns and frames a query needs, and DuckDB, which answers it."""
+"""Query captures in SQL: find the tables, columns and frames that a query needs, and run it in DuckDB."""

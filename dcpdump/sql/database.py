@@ -1,8 +1,8 @@
-"""Run one query in DuckDB, which may read nothing but the tables that it is offered.
+"""Run one query in DuckDB, which may read only the tables offered to it.
 
 SQL may come from anywhere: DuckDB opens no file, loads no extension, reads no variable of Python, and its settings are
-locked. Only queries are run. Tables that are stored, and what does not fit its memory, go to a folder of its own, which
-is removed at the end.
+locked. Only queries are run. Stored tables, and data that does not fit memory, go to a temporary folder, which is
+removed at the end.
 """
 
 import atexit
@@ -45,7 +45,7 @@ class Calls:
         self.interrupted = False
 
     def __enter__(self) -> None:
-        self.over.clear()  # first: whoever sets the other then sees it
+        self.over.clear()  # set first, so that a thread that sets the other flag sees it
         if self.interrupted:
             self.over.set()
             raise KeyboardInterrupt
@@ -96,9 +96,9 @@ _SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
-#: Few rows are written at a time, since a hundred columns of a hundred thousand rows would take most of the memory.
+#: Rows written at a time: a hundred columns of a hundred thousand rows would take most of the memory.
 _STORE = "ATTACH '{}' AS stored (ROW_GROUP_SIZE 16384)"
-#: Rows may have documents of 20 MB, of which only a few fit the memory.
+#: Settings for rows with documents of up to 20 MB, of which few fit the memory.
 _BOUNDED = (
     "PRAGMA verify_parallelism",  # else rows that were sorted on disk are merged 122,880 at a time
     "SET enable_caching_operators = false",  # else a condition collects 2,048 rows before it passes them on
@@ -110,13 +110,13 @@ _LOCKED = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
-_ROWS = 250  #: of a batch of the result: few, as one may have hundreds of kilobytes
+_ROWS = 250  #: rows of a batch of the result: few, as one may have hundreds of kilobytes
 #: The same where each row may have a document of 20 MB; of a batch of many columns, which costs as much for few rows.
 _LONG_ROWS, _LONG_WIDE_ROWS, _WIDE = 1, 8, 16
 _INCOMING = "dcpdump_incoming"
 _UNKNOWN_COLUMN = re.compile(r'column "([^"]+)" not found|does not have a column named "([^"]+)"')
 _UNKNOWN_TABLE = re.compile(r"Table with name (\S+) does not exist")
-#: What helps, by what DuckDB says.
+#: Hints, by DuckDB's message.
 _HINTS = {
     'syntax error at or near "x': "a number in hexadecimal stands in quotes: vbucket = '0x1f'",
     "(BLOB": "keys and values are bytes: decode(value) is their text, octet_length(value) their length",
@@ -126,7 +126,7 @@ _HINTS = {
 _COLUMNS_HINT = "dcpdump export --schema lists the columns"
 
 
-# DuckDB counts its objects when the interpreter ends, and lists those that are left: none may be frozen by then.
+# DuckDB lists its objects that are left when the interpreter ends: none may be frozen by then.
 atexit.register(gc.unfreeze)
 
 
@@ -135,13 +135,13 @@ class QueryError(DcpdumpError):
 
 
 class Engine:
-    """A DuckDB for one query over tables of these schemas, with so many bytes of memory. Use it in a ``with``."""
+    """A DuckDB for one query over tables of these schemas, with a limit of memory in bytes. Use it in a ``with``."""
 
     def __init__(self, schemas: Mapping[str, pa.Schema], memory: int = DEFAULT.memory) -> None:
         self._schemas = schemas
-        self.long = True  #: rows may have whole documents
+        self.long = True  #: rows may have complete documents
         self._folder = temporary_folder("dcpdump-sql")
-        self._umask = os.umask(0o077)  # what DuckDB writes is for its owner alone
+        self._umask = os.umask(0o077)  # files of DuckDB are for their owner alone
         self._open = ExitStack()
         self._calls = Calls()
         self._failure: BaseException | None = None  # of what DuckDB reads from
@@ -165,7 +165,7 @@ class Engine:
         self._folder.remove()
 
     def understood(self, text: str) -> Query:
-        """Return what a query needs. Raises QueryError for what is no query, or names what is not there."""
+        """Return the needs of a query. Raises QueryError for a text that is no query, or has unknown names."""
         if encodable(text) != text:
             raise QueryError("the query is not UTF-8", "", "write bytes as '\\xff'::BLOB")
         parsed = json.loads(self._execute("SELECT json_serialize_sql(?::VARCHAR)", text)[0][0])
@@ -192,7 +192,7 @@ class Engine:
         self.offer(name, pa.RecordBatchReader.from_batches(schema, self._noting(batches)))
 
     def store(self, name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-        """Offer batches as a table that is read as often as a query likes."""
+        """Offer batches as a table that can be read several times."""
         self._connection.unregister(name)
         self.stream(_INCOMING, schema, batches)
         with self._errors():
@@ -208,7 +208,7 @@ class Engine:
         return reader.schema, self._rows(reader)
 
     def _prepare(self) -> None:
-        """Set what no configuration of a new connection can, and at last that nothing can be set."""
+        """Set what the configuration of a connection cannot, and finally lock the settings."""
         self._attach(str(self._folder.path / "tables"))
         for setting in _BOUNDED:
             with suppress(duckdb.CatalogException):  # of another version
@@ -217,7 +217,7 @@ class Engine:
             self._execute(setting)
 
     def _attach(self, path: str) -> None:
-        """Open the database of what is stored: a file, or where none can be written, memory."""
+        """Open the database for stored tables: a file, or memory if no file can be written."""
         try:
             self._execute(_STORE.format(path.replace("'", "''")))
         except duckdb.IOException:
@@ -228,7 +228,7 @@ class Engine:
             yield from reader
 
     def _noting(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield batches, and keep what ended them: of that, DuckDB passes on the text alone."""
+        """Yield batches, and keep the exception that ends them, since DuckDB passes on only its text."""
         try:
             yield from batches
         except BaseException as error:
@@ -236,7 +236,7 @@ class Engine:
             raise
 
     def _execute(self, sql: str, *values: str) -> list[tuple[Any, ...]]:
-        """Run what is no query of a user's. Raises MemoryError."""
+        """Run our own SQL. Raises MemoryError."""
         with self._calls:
             try:
                 rows: list[tuple[Any, ...]] = self._connection.execute(sql, list(values)).fetchall()
@@ -247,12 +247,12 @@ class Engine:
         return rows
 
     def _is_of_signal(self, error: Exception) -> bool:
-        """Return whether a signal ended a call: DuckDB may pass on the text of its exception alone."""
+        """Return whether a signal ended a call: DuckDB may pass on only the text of its exception."""
         words = "interrupted", "KeyboardInterrupt", "Terminated"
         return self._calls.interrupted or any(word in str(error) for word in words)
 
     def _moment(self, text: str, kind: str) -> int | None:
-        """Return the time (µs) that DuckDB takes a text for."""
+        """Return the time (µs) that DuckDB reads in a text."""
         try:
             found = self._execute(f"SELECT epoch_us(CAST(CAST(? AS {kind}) AS TIMESTAMPTZ))", text)[0][0]
         except duckdb.Error:
@@ -261,7 +261,7 @@ class Engine:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Raise DuckDB's errors as those of a query, and what ended reading as what it was."""
+        """Convert DuckDB's errors to QueryError; raise errors of reading as they were."""
         try:
             with self._calls:
                 yield
@@ -281,7 +281,7 @@ class Engine:
             raise self._explained(str(error)) from error
 
     def _refused(self, text: str, parsed: Mapping[str, Any]) -> QueryError:
-        """Return the error of a text that DuckDB did not parse, or parsed as something else than a query."""
+        """Return the error for a text that DuckDB did not parse, or parsed as something other than a query."""
         try:
             duckdb.extract_statements(text)
         except duckdb.Error as error:
@@ -290,7 +290,7 @@ class Engine:
         return QueryError("only queries are answered, nothing is changed or written", "", hint)
 
     def _explained(self, message: str) -> QueryError:
-        """Return DuckDB's own sentence, and the nearest name where one is not known."""
+        """Return DuckDB's own sentence, with the nearest name for an unknown one."""
         sentence, _, rest = message.partition("\n")
         column, table = _UNKNOWN_COLUMN.search(sentence), _UNKNOWN_TABLE.search(sentence)
         if column is not None:
@@ -302,7 +302,7 @@ class Engine:
         return QueryError(sentence, "", near or known)
 
     def _meant(self, name: str) -> str:
-        """Return which tables have a column that the asked ones have not, or which column may be meant."""
+        """Return a hint: tables that have a missing column, or a similar column."""
         tables = [table for table, schema in self._schemas.items() if name.lower() in schema.names]
         if tables:
             return f"{name} is a column of {' and '.join(tables)}; {_COLUMNS_HINT}"

@@ -1,7 +1,7 @@
-"""Read conditions of a query, as DuckDB has parsed them, as hints. What is not understood says nothing.
+"""Read conditions of a query, parsed by DuckDB, as hints. A condition that is not understood gives no hint.
 
-DuckDB evaluates every condition again over the rows that it gets, so a hint may say less than a condition, never more.
-What no frame can be equal to is refused.
+DuckDB evaluates every condition again on the rows that it gets, so a hint may let more rows pass than its condition,
+never fewer. A value that no frame can have is refused.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,18 +20,18 @@ from dcpdump.spec.statuses import STATUS
 from dcpdump.text import nearest
 
 # -- spans: what each row that a query can use has in some columns, as ranges of numbers --------------
-# It is a hint: rows outside of the ranges are not needed, rows inside may be.
+# A hint: rows outside of the ranges are not needed, rows inside may be.
 
 #: Inclusive ranges of numbers.
 Spans = tuple[tuple[int, int], ...]
-#: By column, what its numbers are within. A column that is missing may have any, or none.
+#: The ranges of each column's numbers. A missing column may have any number, or null.
 Hint = Mapping[str, Spans]
 
-#: Columns whose numbers can be looked for before rows are made.
+#: Columns by whose numbers frames are chosen before rows are made.
 NUMBERS = frozenset({"frame", "connection", "opcode", "vbucket", "opaque", "by_seqno", "time_ns"})
-#: The words of the column ``kind``, by the numbers that stand for them in a hint.
+#: The words of the column ``kind``, by their numbers in a hint.
 KINDS: Sequence[str] = ("request", "response")
-#: Columns of words → the columns that have numbers for them.
+#: Columns of words → the columns with their numbers.
 NUMBERED: Mapping[str, str] = {"name": "opcode", "kind": "kind"}
 #: Times may be before 1970.
 _LEAST = -(1 << 63)
@@ -39,18 +39,18 @@ ALL: Spans = ((_LEAST, U64),)
 
 
 def both(one: Hint, other: Hint) -> Hint:
-    """Return what holds where both hold."""
+    """Return the hint for "both conditions"."""
     names = {**one, **other}
     return {name: _common(one.get(name, ALL), other.get(name, ALL)) for name in names}
 
 
 def either(one: Hint, other: Hint) -> Hint:
-    """Return what holds where one of them holds."""
+    """Return the hint for "one of the conditions"."""
     return {name: (*spans, *other[name]) for name, spans in one.items() if name in other}
 
 
 def compared(operator: str, number: int) -> Spans | None:
-    """Return the numbers that are so to a number; None for an operator that is not known."""
+    """Return the numbers for which a comparison holds; None for an unknown operator."""
     above = {"COMPARE_GREATERTHAN": number + 1, "COMPARE_GREATERTHANOREQUALTO": number}
     below = {"COMPARE_LESSTHAN": number - 1, "COMPARE_LESSTHANOREQUALTO": number}
     if operator in above:
@@ -84,7 +84,7 @@ def _opcodes() -> Mapping[str, frozenset[int]]:
 
 Node = Mapping[str, Any]
 
-_NS = 1000  #: in a µs, which is as fine as the column time
+_NS = 1000  #: ns in a µs, the resolution of the column time
 _FLIPPED = {
     "COMPARE_EQUAL": "COMPARE_EQUAL",
     "COMPARE_LESSTHAN": "COMPARE_GREATERTHAN",
@@ -95,19 +95,19 @@ _FLIPPED = {
 _INTEGERS = frozenset({"INTEGER", "BIGINT", "UBIGINT", "UINTEGER", "SMALLINT", "TINYINT"})
 _STRINGS = frozenset({"STRING", "VARCHAR"})
 _MOMENTS = frozenset({"TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE", "DATE"})
-#: The time (µs) that a text stands for in a type; None where it is no time.
+#: Returns the time (µs) of a text in a type; None if it is no time.
 Moment = Callable[[str, str], "int | None"]
 
 
 class ColumnNames(NamedTuple):
-    """What a condition may call a column of ``frames``, and what its times stand for."""
+    """The names that a condition may use for columns of ``frames``, and a parser of its times."""
 
     alias: str
-    plain: frozenset[str]  #: columns that need no table before their name
+    plain: frozenset[str]  #: columns that may be named without their table
     moment: Moment
 
     def column(self, node: Node) -> str | None:
-        """Return the column of frames that an expression is; None for anything else."""
+        """Return the column of frames that an expression names; None for other expressions."""
         if node.get("class") != "COLUMN_REF":
             return None
         *tables, name = [str(each).lower() for each in node["column_names"]]
@@ -116,7 +116,7 @@ class ColumnNames(NamedTuple):
         return name if tables == [self.alias] else None
 
     def hint(self, node: Node | None) -> Hint:
-        """Return what a condition says."""
+        """Return the hint of a condition."""
         if node is None:
             return {}
         kind = node.get("type")
@@ -158,7 +158,7 @@ class ColumnNames(NamedTuple):
         return {}
 
     def _times(self, operator: str, right: Node) -> Spans | None:
-        """Return the times (ns) whose µs are so to a time."""
+        """Return the times (ns) for which a comparison in µs holds."""
         kind, text = "TIMESTAMPTZ", _text(right)
         if right.get("type") == "OPERATOR_CAST":
             kind, text = _type_name(right), _text(right["child"])
@@ -180,7 +180,7 @@ def _literal(node: Node) -> tuple[str, Any]:
 
 
 def integer(node: Node) -> int | None:
-    """Return a constant that is a whole number."""
+    """Return an integer constant."""
     kind, value = _literal(node)
     if kind not in _INTEGERS or not isinstance(value, (int, str)):
         return None
@@ -200,7 +200,7 @@ def _type_name(cast: Node) -> str:
 
 
 def _check(column: str, value: int | str) -> None:
-    """Raise FilterError where no frame has a value in a column."""
+    """Raise FilterError if no frame can have a value in a column."""
     if isinstance(value, int):
         kind = schema.frames().field(column).type
         if pa.types.is_unsigned_integer(kind) and value >> kind.bit_width:
@@ -214,7 +214,7 @@ def _check(column: str, value: int | str) -> None:
 
 @cache
 def _words() -> dict[str, set[str]]:
-    """Return all words that columns may have, by column, where they are known: of messages and enumerations."""
+    """Return all words of columns with a known vocabulary: of messages and enumerations."""
     found: dict[str, set[str]] = {"kind": set(KINDS), "status_name": set(STATUS.names.values())}
     found["name"] = {find(opcode, server=server).name for opcode in range(256) for server in (False, True)}
     for message in (*MESSAGES.values(), *PUSHES.values()):
@@ -238,14 +238,14 @@ _OPTIONS: Mapping[str, tuple[str, int]] = {
     "by_seqno": ("seqno", U64),
     "kind": ("kind", len(KINDS) - 1),
 }
-#: More ranges than this are looked for as one.
+#: More ranges than this are joined to one.
 _MOST = 64
 _LATEST = (1 << 63) - 1
 _NO_FRAME = {"frame": "!0-"}
 
 
 def options_of(hint: Hint) -> dict[str, str]:
-    """Return the options that choose all frames of a hint, and as few others as they can."""
+    """Return the filter options that choose all frames of a hint, and few others."""
     found: dict[str, str] = {}
     for column, (option, top) in _OPTIONS.items():
         if column not in hint:
@@ -263,7 +263,7 @@ def options_of(hint: Hint) -> dict[str, str]:
 
 
 def window_of(hint: Hint) -> TimeWindow | None:
-    """Return the time in which all frames of a hint are; None where it does not say."""
+    """Return the time window of a hint; None without one."""
     if not hint.get("time_ns"):
         return None
     low, high = min(low for low, _ in hint["time_ns"]), max(high for _, high in hint["time_ns"])
@@ -272,7 +272,7 @@ def window_of(hint: Hint) -> TimeWindow | None:
 
 
 def _joined(spans: Spans, top: int) -> Spans:
-    """Return spans in order, without those that touch others, up to the largest number."""
+    """Return spans in order, touching ones merged, up to the largest number."""
     found: list[tuple[int, int]] = []
     for low, high in sorted((max(low, 0), high) for low, high in spans if high >= 0):
         if low > top:

@@ -1,6 +1,6 @@
-"""Find out which tables, which of their columns and which frames a query needs, from the tree that DuckDB parsed.
+"""Find the tables, columns and frames that a query needs, from the tree that DuckDB parsed.
 
-What is not understood needs everything: the answer never depends on what is found here, only what it costs.
+A part that is not understood needs everything: only the cost of a query depends on this module, never the result.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,24 +12,24 @@ FRAMES = "frames"
 #: The nodes of a query that are understood, beside expressions; modifiers are ORDER BY, LIMIT and DISTINCT.
 _STREAMED = frozenset("SELECT_NODE SET_OPERATION_NODE BASE_TABLE JOIN SUBQUERY EMPTY EXPRESSION_LIST".split())
 _UNDERSTOOD = _STREAMED | {"SHOW_REF", "CTE_NODE", "RECURSIVE_CTE_NODE", "TABLE_FUNCTION"}
-#: Rows of more columns are not sorted or hashed while they are read: that takes memory too.
+#: Rows with more columns are not sorted or hashed while they are read, since that takes memory too.
 _WIDE = 32
-#: So many rows, those of OFFSET too, are few enough to be sorted while they are read.
+#: Up to so many rows, OFFSET included, are sorted while they are read.
 _FEW = 10_000
 #: Functions that read tables by the text of their names.
 _DYNAMIC = frozenset({"query", "query_table"})
-#: How tables may be joined, for a condition on one to choose its rows before.
+#: The joins before which a condition may choose the rows of a table.
 _PLAIN_JOINS = frozenset({"REGULAR", "CROSS"})
-#: What only names columns.
+#: Nodes that only name columns.
 _EXPLAINED = frozenset({"DESCRIBE", "SHOW_FROM"})
 
 
 class Query(NamedTuple):
-    """What a query needs."""
+    """The needs of a query."""
 
     columns: Mapping[str, frozenset[str]]  #: of the tables that it names
-    hint: Hint  #: what all frames have that can make a difference
-    streamed: bool  #: it has one table, which is best read once, from its first row to its last
+    hint: Hint  #: a hint for frames that can change the result
+    streamed: bool  #: it has one table, which is best read once
 
     @property
     def tables(self) -> frozenset[str]:
@@ -38,7 +38,7 @@ class Query(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """A table that stands in a FROM. ``chosen``: the conditions of its SELECT hold for each of its rows."""
+    """A table in a FROM. ``chosen``: the conditions of its SELECT hold for each of its rows."""
 
     name: str
     alias: str
@@ -47,7 +47,7 @@ class _Table(NamedTuple):
 
 
 def query_of(tree: Node, schemas: Mapping[str, Sequence[str]], moment: Moment) -> Query:
-    """Return what a query needs; ``schemas``: the tables that there are, and their columns."""
+    """Return the needs of a query; ``schemas``: the existing tables and their columns."""
     return _Reader(schemas, moment).read(tree)
 
 
@@ -61,13 +61,13 @@ class _Reader:
         self._whole = False  # all columns of all tables are needed
         self._taken: set[str] = set()  # the tables of which all columns are needed
         self._aliases: dict[str, set[str]] = {}  # of each table
-        self._last_names: set[str] = set()  # of what a query names: of a table, if it takes its rows whole
+        self._last_names: set[str] = set()  # the names in a query; of a table, if it uses complete rows
         self._hints: list[Hint] = []
         self._streamed = True
         self._held = False  # all rows are held before the first is answered
 
     def read(self, tree: Node) -> Query:
-        """Return what the query needs."""
+        """Return the needs of the query."""
         self._walk(tree)
         columns = {name: self._columns(name) for name in self._tables}
         hint: Hint = {}
@@ -92,7 +92,7 @@ class _Reader:
         elif isinstance(node, Mapping):
             self._see(node)
             if node.get("type") == "SHOW_REF" and node.get("show_type") in _EXPLAINED:
-                return  # of what it describes no row is read
+                return  # DESCRIBE reads no rows
             for each in node.values():
                 self._walk(each)
 
@@ -115,7 +115,7 @@ class _Reader:
             elif kind == "BASE_TABLE":
                 self._refer(node)
             elif kind == "SHOW_REF" and node.get("show_type") not in _EXPLAINED:
-                self._refer(node)  # what is summarised is a name or a query, by the version
+                self._refer(node)  # SUMMARIZE has a name or a query, depending on the version
                 self._whole = True
             elif kind == "JOIN":
                 self._names.update(str(each).lower() for each in node["using_columns"])
@@ -126,7 +126,7 @@ class _Reader:
                 self._hints.append({})
         self._held |= expression == "WINDOW" or _holds_all(node)
         if "cte_map" in node and node["cte_map"]["map"]:
-            self._streamed = False  # what it names may be read wherever it is named
+            self._streamed = False  # a WITH may be read wherever it is named
 
     def _refer(self, node: Node) -> None:
         name = node["table_name"].strip('"').lower()
@@ -134,7 +134,7 @@ class _Reader:
             self._tables.append(name)
 
     def _select(self, node: Node) -> None:
-        """Note what one SELECT says of the tables that stand in its FROM, and of the frames among them."""
+        """Note the needs of one SELECT for the tables in its FROM, and its hint for frames."""
         tables = list(_tables(node["from_table"], chosen=node.get("sample") is None))
         for each in [each for each in tables if each.name in self._schemas]:
             self._aliases.setdefault(each.name, set()).add(each.alias)
@@ -156,7 +156,7 @@ class _Reader:
 
 
 def _holds_all(node: Node) -> bool:
-    """Return whether a SELECT sorts or groups its rows; of those that are sorted, a small LIMIT holds few."""
+    """Return whether a SELECT keeps all its rows, to sort or group them; sorting with a small LIMIT does not."""
     modifiers = {each["type"]: each for each in node.get("modifiers", ())}
     grouped = node.get("group_expressions") or node.get("aggregate_handling") == "FORCE_AGGREGATES"
     sorts = "ORDER_MODIFIER" in modifiers and not _is_few(modifiers.get("LIMIT_MODIFIER", {}))
@@ -164,7 +164,7 @@ def _holds_all(node: Node) -> bool:
 
 
 def _is_few(limit: Node) -> bool:
-    """Return whether LIMIT and OFFSET are numbers, of few rows together."""
+    """Return whether LIMIT and OFFSET are numbers, and few rows together."""
     if limit.get("limit") is None or limit.get("limit_type", "ROW_COUNT") != "ROW_COUNT":
         return False
     found = [integer(each) for each in (limit["limit"], limit.get("offset")) if each is not None]
@@ -178,7 +178,7 @@ def _takes_all(select: Node, table: _Table) -> bool:
 
 
 def _tables(node: Node, *, chosen: bool) -> Iterator[_Table]:
-    """Yield the tables of a FROM, through its joins; what is no table has no name."""
+    """Yield the tables of a FROM and its joins; an item that is no table has no name."""
     kind = node.get("type")
     if kind == "JOIN":
         plain = chosen and node["ref_type"] in _PLAIN_JOINS and node.get("sample") is None

@@ -1,4 +1,4 @@
-"""Spell the values of a result: as cells of text, or as JSON. Every text is safe to show."""
+"""Format the values of a result, as cells of text or as JSON. Every text is safe to show."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from dcpdump.escape import safe, safe_json
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a batch, of values that JSON has; bytes are safe text, times ISO 8601."""
+    """Yield the rows of a batch with values for JSON; bytes are safe text, times ISO 8601."""
     if not batch.num_columns:
         return iter([()] * batch.num_rows)
     return zip(*(_values(column) for column in batch.columns), strict=True)

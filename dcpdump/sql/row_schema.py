@@ -1,4 +1,4 @@
-"""Make the JSON Schema (draft 2020-12) of the tables that a query may name: columns, types, and what they mean."""
+"""Make the JSON Schema (draft 2020-12) of the tables that a query may name: columns, types, meanings."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _TABLES = {
     "findings": "a row for each break of a rule, as check finds it",
     "files": "a row for each capture that was read",
 }
-#: Column of any table → its meaning, where it is not as ndjson has it.
+#: Column of any table → its meaning, where ndjson has no such key.
 _MEANINGS: dict[str, str] = {
     "time": "when, to the microsecond",
     "time_ns": "when, in nanoseconds since 1970",
@@ -72,7 +72,7 @@ def _table(name: str, columns: pa.Schema) -> Schema:
 
 
 def _meaning(table: str, column: str) -> str:
-    """Return what a column means, as the commands say it that have such a key, or the protocol table."""
+    """Return the meaning of a column, from the commands' keys or the protocol table."""
     own = _MEANINGS.get(column)
     if own is not None:
         return own
