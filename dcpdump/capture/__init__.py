@@ -3,7 +3,7 @@
 Begin with ``file``: a Capture, and the timeline of several. ``paths`` finds captures; ``source`` reads their bytes,
 which ``compression`` unpacks; ``pcap``, ``pcapng`` and the quick ``plain_pcap`` read the formats; ``rewriter`` and
 ``blocks`` write. ``live`` captures with ``bpf``, and ``relay`` passes connections on. Knows files, not protocols.
-Imports ``net``, ``tls`` (for secrets in captures) and ``spec``.
+Imports ``net``, and ``tls`` for secrets in captures.
 
 Importing the package costs nothing: a module is imported when what it defines is asked for.
 """

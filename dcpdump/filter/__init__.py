@@ -2,7 +2,7 @@
 
 Values within a clause are alternatives; a leading ``!`` excludes. Begin with ``clauses``, which makes a condition from
 the text of each option; ``choices`` parses the values, ``time_window`` the times. ``batch.filter`` applies the same
-clauses to columns. Imports ``spec``, ``wire``, ``record`` and ``clock``.
+clauses to columns. Imports ``spec``, ``record`` and ``clock``.
 """
 
 from dcpdump.errors import FilterError

@@ -233,11 +233,6 @@ class Connections:
         return None if side is None else (side.connection, side.direction, side.stream)
 
     @property
-    def fragmented(self) -> bool:
-        """Whether pieces of an IP datagram wait for others."""
-        return self._layers.waiting > 0
-
-    @property
     def unanswered(self) -> list[tuple[Connection, int]]:
         """Return the open connections of which only SYNs were captured, and for how long (ns) these were repeated."""
         return [

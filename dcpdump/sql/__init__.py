@@ -1,1 +1,8 @@
-"""Query captures in SQL: find the tables, columns and frames that a query needs, and run it in DuckDB."""
+"""Query captures in SQL: find the tables, columns and frames that a query needs, and run it in DuckDB.
+
+Begin with ``database``: an engine for one query, to which tables are offered. ``query`` finds, in the tree that DuckDB
+parsed, which tables and columns a query uses; ``predicates`` turns its conditions into hints, so that frames that
+cannot match are not decoded; ``result_values`` formats the result, ``row_schema`` describes the tables.
+
+May import ``arrow`` and what is below it. Imports DuckDB, an extra. ``cli.sql_session`` reads the captures.
+"""
