@@ -50,7 +50,7 @@ def printed(name: str) -> str:
 def browsed() -> str:
     """Return a screen of ``browse``, as SVG."""
     from dcpdump.cli.browse import BrowseOptions, Browsing, Copies
-    from dcpdump.cli.input_options import InputOptions
+    from dcpdump.cli.options import InputOptions
 
     async def drawn() -> str:
         async with app.run_test(size=(_WIDTH, 30)) as pilot:

@@ -16,21 +16,19 @@ from dcpdump.batch.block import Block, PacketsUntil, TimeSpan
 from dcpdump.batch.ends import BLANK
 from dcpdump.capture import Capture, expand
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import (
+from dcpdump.cli.listing import FORMATS, Sorting, report, sort_options, sorting
+from dcpdump.cli.options import (
+    Command,
+    Display,
     InputOptions,
+    clause_option,
+    display,
+    display_options,
     input_of,
     input_options,
     interface_options,
     interface_source,
     is_live,
-)
-from dcpdump.cli.listing import FORMATS, Sorting, report, sort_options, sorting
-from dcpdump.cli.options import (
-    Command,
-    Display,
-    clause_option,
-    display,
-    display_options,
     time_option,
     tz_option,
     zone_in,

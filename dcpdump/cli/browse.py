@@ -18,13 +18,15 @@ import click
 from dcpdump.browse.analysis import Analysing
 from dcpdump.capture import expand
 from dcpdump.cli.grouped import GroupedCommand, complete
-from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import (
     Hiding,
+    InputOptions,
     Selection,
     Size,
     ValueBytes,
     hiding,
+    input_of,
+    input_options,
     latency_option,
     redaction_options,
     selection,

@@ -17,8 +17,7 @@ from dcpdump.capture.pcapng import CommentReader
 from dcpdump.capture.rewriter import RawRecords
 from dcpdump.cli.frame_output import collection_notes
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import input_of, input_options
-from dcpdump.cli.options import selection, selection_options
+from dcpdump.cli.options import input_of, input_options, selection, selection_options
 from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status_of

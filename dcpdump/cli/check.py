@@ -11,9 +11,8 @@ from dcpdump.check.finding import SHOWN, Finding, Fold, RuleTotal, RuleTotals
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, StreamChoice, analysis
-from dcpdump.cli.input_options import InputOptions
 from dcpdump.cli.listing import FORMATS, report
-from dcpdump.cli.options import Display, display
+from dcpdump.cli.options import Display, InputOptions, display
 from dcpdump.cli.sink import Sink
 from dcpdump.dissect import Dissector
 from dcpdump.errors import ExitCode

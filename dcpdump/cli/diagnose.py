@@ -16,8 +16,7 @@ from dcpdump.capture.source import bytes_read
 from dcpdump.check.rules import RULES
 from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, StreamChoice, analysis
 from dcpdump.cli.check import Checking
-from dcpdump.cli.input_options import InputOptions
-from dcpdump.cli.options import Display
+from dcpdump.cli.options import Display, InputOptions
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.diagnosis.diagnosis import Diagnosis

@@ -11,13 +11,15 @@ from dcpdump.batch.part import Part
 from dcpdump.capture import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.listing import FORMATS, report
 from dcpdump.cli.options import (
     Display,
+    InputOptions,
     Selection,
     display,
     display_options,
+    input_of,
+    input_options,
     selection,
     selection_options,
     time_option,

@@ -8,12 +8,14 @@ import click
 
 from dcpdump.capture import Capture, expand
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import (
     Display,
+    InputOptions,
     Selection,
     display,
     display_options,
+    input_of,
+    input_options,
     selection,
     selection_options,
     summary_of,

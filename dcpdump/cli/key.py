@@ -8,8 +8,7 @@ from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, StreamChoice, analysis
 from dcpdump.cli.frame_output import collection_notes
-from dcpdump.cli.input_options import InputOptions
-from dcpdump.cli.options import COLLECTIONS, Display, clause_option
+from dcpdump.cli.options import COLLECTIONS, Display, InputOptions, clause_option
 from dcpdump.dissect import Dissector
 from dcpdump.escape import bytes_of
 from dcpdump.filter import Clause, clauses

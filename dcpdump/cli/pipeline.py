@@ -13,13 +13,15 @@ import click
 
 from dcpdump.cli.export import TABLES, TableNames, cut_notes, need_pyarrow
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import (
     Display,
+    InputOptions,
     Selection,
     Size,
     display,
     display_options,
+    input_of,
+    input_options,
     is_given,
     selection,
     selection_options,

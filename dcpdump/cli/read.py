@@ -8,12 +8,15 @@ from dcpdump.batch.dissector import BlockDissector, Dissection, NumberPicker, Pi
 from dcpdump.capture import expand
 from dcpdump.cli.frame_output import ContextOutput, FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import PROCESSES, InputOptions, input_of, input_options
 from dcpdump.cli.options import (
+    PROCESSES,
     Display,
+    InputOptions,
     Selection,
     display,
     display_options,
+    input_of,
+    input_options,
     latency_option,
     selection,
     selection_options,

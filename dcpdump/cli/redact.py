@@ -9,8 +9,7 @@ import click
 
 from dcpdump.capture import expand, open_capture
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import input_of, input_options
-from dcpdump.cli.options import LEVELS, SALT_FILE, is_given, salt_of
+from dcpdump.cli.options import LEVELS, SALT_FILE, input_of, input_options, is_given, salt_of
 from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of

@@ -15,10 +15,11 @@ from dcpdump.capture.relay import Address, Relay, text
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import key_logs, keylog_option
 from dcpdump.cli.options import (
     display,
     display_options,
+    key_logs,
+    keylog_option,
     latency_option,
     selection,
     selection_options,

@@ -15,8 +15,7 @@ from dcpdump.cli.analysis import StreamChoice, choosing, choosing_options
 from dcpdump.cli.check import Checking
 from dcpdump.cli.diagnose import carried_options, names_of
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import InputOptions, input_of, input_options
-from dcpdump.cli.options import Display, redaction_options, redactor_of, times_of
+from dcpdump.cli.options import Display, InputOptions, input_of, input_options, redaction_options, redactor_of, times_of
 from dcpdump.cli.sink import Sink
 from dcpdump.diagnosis.diagnosis import diagnose
 from dcpdump.report.context import Context, Wish

@@ -14,12 +14,16 @@ from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.live import ANY, Live, LiveQueue, Rotation, Save, drop_privileges, interfaces
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import interface_options, jobs_option, key_logs, keylog_option, load_ciphers
 from dcpdump.cli.options import (
     Display,
     display,
     display_options,
+    interface_options,
+    jobs_option,
+    key_logs,
+    keylog_option,
     latency_option,
+    load_ciphers,
     selection,
     selection_options,
     summary_of,

@@ -17,11 +17,13 @@ import click
 from dcpdump.capture import expand
 from dcpdump.cli.export import TABLES, need_pyarrow
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import InputOptions, input_of, input_options
 from dcpdump.cli.options import (
     Display,
+    InputOptions,
     display,
     display_options,
+    input_of,
+    input_options,
     selection,
     summary_of,
     summary_options,

@@ -12,9 +12,21 @@ from dcpdump.batch.statistics import Statistics
 from dcpdump.capture import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import input_of, input_options, interface_options, interface_source, is_live
 from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
-from dcpdump.cli.options import Display, Selection, display, display_options, selection, selection_options, time_option
+from dcpdump.cli.options import (
+    Display,
+    Selection,
+    display,
+    display_options,
+    input_of,
+    input_options,
+    interface_options,
+    interface_source,
+    is_live,
+    selection,
+    selection_options,
+    time_option,
+)
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import COUNTED

@@ -19,8 +19,7 @@ from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
 from dcpdump.capture import Capture
 from dcpdump.cli.export import cut_notes
 from dcpdump.cli.frame_output import ChoosingConsumer
-from dcpdump.cli.input_options import InputOptions
-from dcpdump.cli.options import Display, Selection, selection
+from dcpdump.cli.options import Display, InputOptions, Selection, selection
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ

@@ -12,9 +12,17 @@ from dcpdump.batch.block import Block
 from dcpdump.capture import expand
 from dcpdump.cli.analysis import LedgerConsumer, StreamChoice, choosing, choosing_options
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.input_options import InputOptions, input_of, input_options, interface_options, is_live
 from dcpdump.cli.listing import report
-from dcpdump.cli.options import Display, display, display_options
+from dcpdump.cli.options import (
+    Display,
+    InputOptions,
+    display,
+    display_options,
+    input_of,
+    input_options,
+    interface_options,
+    is_live,
+)
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import InterfaceSource, show_interfaces, tap

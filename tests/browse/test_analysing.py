@@ -9,7 +9,7 @@ import pytest
 
 from dcpdump.check.rules import RULES
 from dcpdump.cli.diagnose import analyse
-from dcpdump.cli.input_options import InputOptions
+from dcpdump.cli.options import InputOptions
 from tests.support.browsing import SAMPLES, Shown, browse
 from tests.support.console import run
 from tests.support.diagnoses import TWO_TROUBLES, written

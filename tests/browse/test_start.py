@@ -14,7 +14,7 @@ import sys
 
 from dcpdump.browse import app
 from dcpdump.cli.browse import Browsing
-from dcpdump.cli.input_options import InputOptions
+from dcpdump.cli.options import InputOptions
 from dcpdump.cli.browse import Copies
 
 app._AFTER_S = math.inf  # of the density

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import Capture, open_capture, timeline
 from dcpdump.capture.source import bytes_read
-from dcpdump.cli.input_options import InputOptions
+from dcpdump.cli.options import InputOptions
 from dcpdump.wire.encode import encode
 from tests.support.captures import Record, pcap
 from tests.support.console import contents, refusal, run

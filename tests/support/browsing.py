@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from dcpdump.browse.app import BrowseApp
 from dcpdump.browse.browser import Browser
 from dcpdump.cli.browse import BrowseOptions, Browsing, Copies
-from dcpdump.cli.input_options import InputOptions
+from dcpdump.cli.options import InputOptions
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples"
 # A key has had its effect when the process is idle; Textual looks at that 20 ms after each, and three times.

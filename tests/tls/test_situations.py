@@ -271,7 +271,7 @@ def test_the_pipeline_opens_tls_and_a_watch_does_not(files: Files, tmp_path: Pat
 
 
 def test_without_the_library_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dcpdump.cli.input_options.find_spec", lambda name: None)
+    monkeypatch.setattr("dcpdump.cli.options.find_spec", lambda name: None)
     files = Files(tmp_path, twin())
     assert files.read() == refusal(2, "reading TLS needs cryptography", "pip install 'cryptography>=42'")
 
