@@ -224,7 +224,7 @@ def run(job: Job, engine: str) -> int:
             _complain(outcome)
         if not outcome.found.frames:
             output.withdraw()  # old rows must not be taken for new ones
-            raise CaptureError(_nothing(outcome), hint="dcpdump read FILE says more about one of them")
+            raise _nothing(outcome)
         tables = {*job.tables, *(("index",) if job.keep_index else ())}
         output.publish(outcome.written, tables, [each.name for each in some])
     if not job.quiet:
@@ -349,11 +349,18 @@ def _close(job: Job, outcome: "Outcome", batch: str = "") -> None:
     note(batch + _summary(job, outcome))
 
 
-def _nothing(outcome: "Outcome") -> str:
-    packets = sum(row["packets"] for row in outcome.found.files)
-    found = [counted(len(outcome.found.files), "file"), counted(packets, "packet")]
+def _nothing(outcome: "Outcome") -> CaptureError:
+    """Return the error of an input without frames: the first problem, where no file can be read."""
+    files = outcome.found.files
+    if all(row["status"] == "unusable" for row in files):
+        several = f"none of {len(files)} files can be read: " if len(files) > 1 else ""
+        return CaptureError(several + files[0]["problem"], files[0]["file"])
+    packets = sum(row["packets"] for row in files)
+    found = [counted(len(files), "file"), counted(packets, "packet")]
     found += [f"{name} on port {port}" for (name, port), count in outcome.found.foreign.most_common(4) if count]
-    return f"no DCP in the input: {', '.join(found)}"
+    return CaptureError(
+        f"no DCP in the input: {', '.join(found)}", hint="dcpdump read FILE says more about one of them"
+    )
 
 
 def _summary(job: Job, outcome: "Outcome") -> str:

@@ -5,12 +5,13 @@ import os
 import pickle
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from dcpdump.errors import OutputError
+from dcpdump.spark.filesystem import working_in
 from dcpdump.spark.job import Item, Result
 from dcpdump.unfinished import UnfinishedFolder, temporary_folder
 
@@ -49,13 +50,17 @@ class SparkEngine:
         if not items:
             return
 
+        home = os.getcwd()
+
         def do(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             # Reference counts free the objects made here; collecting cycles would take a tenth of the time.
             gc.disable()
+            _files()
             try:
                 for batch in batches:
                     for number, item in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                        done = pickle.dumps(task(pickle.loads(item)), pickle.HIGHEST_PROTOCOL)
+                        with working_in(home):
+                            done = pickle.dumps(task(pickle.loads(item)), pickle.HIGHEST_PROTOCOL)
                         yield pa.RecordBatch.from_pydict({"number": [number], "done": pa.array([done], pa.binary())})
             finally:
                 gc.enable()
@@ -72,11 +77,17 @@ class SparkEngine:
             yield row["number"], pickle.loads(bytes(row["done"]))
 
 
-def _keys_of(name: str) -> bytes:
-    """Return the secrets in the file that Spark distributes: this runs in a task."""
+@cache
+def _files() -> str:
+    """Return the folder of the files that Spark distributes: an executor of its own has it below its folder."""
     from pyspark import SparkFiles
 
-    with open(SparkFiles.get(name), "rb") as file:
+    return os.path.abspath(SparkFiles.getRootDirectory())
+
+
+def _keys_of(name: str) -> bytes:
+    """Return the secrets in the file that Spark distributes: this runs in a task."""
+    with open(os.path.join(_files(), name), "rb") as file:
         return file.read()
 
 

@@ -9,6 +9,7 @@ and spans without packets in the queried times are not read.
 """
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -27,7 +28,7 @@ from dcpdump.errors import DcpdumpError, FilterError
 from dcpdump.filter import Clause, FrameFilter, clauses
 from dcpdump.spark.chain import ChainCheckpoint, ChainSpan, chains, opened, read_spans, read_state
 from dcpdump.spark.decoding import Options, all_of, decode
-from dcpdump.spark.filesystem import below, inputs, open_binary, place
+from dcpdump.spark.filesystem import below, inputs, open_binary, place, working_in
 from dcpdump.spark.watch import IDLE, MOST, Arrivals, LeftChains
 
 if TYPE_CHECKING:
@@ -93,9 +94,10 @@ class FilteredCaptures(Captures):
 class SourcePartition(InputPartition):
     """The work of one task: a span to decode, or a chain of captures from where the batch before left it."""
 
-    def __init__(self, number: int, options: Options, span: ChainSpan | None = None, home: str = "") -> None:
+    def __init__(self, number: int, options: Options, span: ChainSpan | None = None, archive: str = "") -> None:
         super().__init__(number)
-        self.options, self.span, self.home = options, span, home
+        self.options, self.span, self.archive = options, span, archive
+        self.folder = os.getcwd()  #: of the driver: relative names are below it
         self.captures: tuple[str, ...] = ()
         self.begin, self.left = "", ""  #: the files with the chain's checkpoint before the batch, and after it
 
@@ -146,7 +148,8 @@ class FrameReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode one partition, in a task, and yield its rows."""
         if isinstance(partition, SourcePartition):  # else there is nothing to read
-            yield from rows(partition, _arrow_schema(self._schema))
+            with working_in(partition.folder):
+                yield from rows(partition, _arrow_schema(self._schema))
 
 
 def _indexed(path: str) -> list[ChainSpan]:
@@ -164,7 +167,7 @@ def rows(partition: SourcePartition, schema: pa.Schema) -> Iterator[pa.RecordBat
     """Decode one partition, in a task, and yield its rows; write the chain's checkpoint if it continues."""
     span, options, begin = partition.span, partition.options, ChainCheckpoint()
     if span is not None:
-        with open_binary(below(partition.home, span.file)) as file:
+        with open_binary(below(partition.archive, span.file)) as file:
             begin = read_state(file, span)
     else:
         if partition.begin:
@@ -255,7 +258,8 @@ class StreamReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Decode the captures of one chain, in a task, and yield its rows."""
         if isinstance(partition, SourcePartition):
-            yield from rows(partition, _arrow_schema(self._schema))
+            with working_in(partition.folder):
+                yield from rows(partition, _arrow_schema(self._schema))
 
     def commit(self, end: dict[str, int]) -> None:
         """Remove older checkpoints: no batch begins there again."""

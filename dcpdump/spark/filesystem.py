@@ -7,8 +7,8 @@ driver each open the same name.
 
 import os
 import uuid
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from typing import BinaryIO, NamedTuple, cast
 from urllib.parse import quote
@@ -107,6 +107,21 @@ def open_binary(name: str) -> BinaryIO:
 def is_remote(name: str) -> bool:
     """Return whether a name is in object storage or in a distributed file system."""
     return "://" in name
+
+
+@contextmanager
+def working_in(folder: str) -> Iterator[None]:
+    """Work in a folder, in a ``with``, where this machine has it.
+
+    That is the driver's: relative names are below it, and executors of their own start elsewhere.
+    """
+    before = os.getcwd()
+    with suppress(OSError):
+        os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 def make_folders(target: RemotePath) -> None:

@@ -145,6 +145,18 @@ def test_several_captures_are_given_as_a_list_whatever_their_names(reading: "Spa
     assert (one, sorted(row["file"] for row in both)) == (27, sorted([str(odd), "samples/order.pcap"]))
 
 
+def test_relative_names_are_below_the_folder_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark", reason="Spark is not installed: its data source is not tested")
+    from dcpdump.spark.data_source import Captures
+
+    source = Captures({"path": "samples/takeover.pcap"})
+    reader = source.reader(source.schema())
+    (partition,) = reader.partitions()
+    monkeypatch.chdir(tmp_path)  # as an executor of its own, which starts in another
+    assert sum(batch.num_rows for batch in reader.read(partition)) == 16
+    assert Path.cwd() == tmp_path
+
+
 def test_values_are_as_long_as_asked_for(reading: "SparkSession") -> None:
     def longest(**options: str) -> int:
         frames = reading.read.format("dcp").options(**options).load("samples/replica.pcap")

@@ -165,10 +165,12 @@ def test_times_from_the_start_count_from_the_first_packet_that_has_one(tmp_path:
 
 @pytest.mark.usefixtures("spark")
 def test_nothing_appears_where_the_input_cannot_be_used(tmp_path: Path) -> None:
-    (tmp_path / "in.pcap").write_bytes(b"no capture")
-    printed = run(f"dcpdump pipeline {tmp_path}/in.pcap -o {tmp_path}/out --engine spark -q")
-    assert (printed.code, printed.out) == (3, "")
-    assert os.listdir(tmp_path) == ["in.pcap"]
+    for name in ("in.pcap", "more.pcap"):
+        (tmp_path / name).write_bytes(b"no capture")
+    printed = run(f"dcpdump pipeline {tmp_path}/*.pcap -o {tmp_path}/out --engine spark -q")
+    why = f"none of 2 files can be read: this is not a capture; it looks like text ({tmp_path}/in.pcap)"
+    assert (printed.code, printed.out, printed.err) == (3, "", f"dcpdump: error: {why}\n")
+    assert sorted(os.listdir(tmp_path)) == ["in.pcap", "more.pcap"]
 
 
 def test_what_spark_submit_and_conf_say_comes_before_ours() -> None:

@@ -1,12 +1,15 @@
 """Captures and tables in object storage, against a server of S3 on this machine."""
 
 import os
+import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ import pytest
 
 from tests.conftest import FAST_START
 from tests.support.console import run
+from tests.support.live import children_of
 from tests.support.tables import exported, found, ordered
 
 SAMPLES = ("replica", "damage", "slow-consumer")
@@ -120,38 +124,48 @@ def cluster() -> Iterator[str]:
     if not os.access(logs.parent, os.W_OK):
         pytest.skip("Spark's own folder cannot be written: no cluster is tested")
     before = set(logs.iterdir()) if logs.exists() else set()
-    yield "local-cluster[1,2,768]"
+    yield "local-cluster[2,1,768]"
     for left in set(logs.iterdir()) - before if logs.exists() else set():
         shutil.rmtree(left)
 
 
+def kill_executor(driver: int) -> bool:
+    """Kill an executor of a driver once it has started Python; return whether one was."""
+    for java in children_of(driver):
+        for executor in children_of(java):
+            with suppress(FileNotFoundError):  # what starts Java was there for a moment
+                is_one = b"CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_bytes()
+                if is_one and any(
+                    b"pyspark.daemon" in Path(f"/proc/{each}/cmdline").read_bytes() for each in children_of(executor)
+                ):
+                    os.kill(executor, signal.SIGKILL)
+                    return True
+    return False
+
+
 @pytest.mark.nightly
-def test_executors_of_their_own_read_and_write_object_storage_and_say_nothing(
+def test_executors_of_their_own_read_and_write_object_storage_though_one_is_killed(
     archive: str, bucket: str, cluster: str, tmp_path: Path
 ) -> None:
-    words = [
-        "pipeline",
-        archive,
-        "-o",
-        f"s3://{bucket}/spark?region=us-east-1",
-        "--capture-id",
-        "x",
-        "--split",
-        "8k",
-        "-q",
-    ]
-    words += ["--master", cluster, "--conf", "spark.executor.memory=768m"]
+    words = (
+        f"pipeline {archive} -o s3://{bucket}/spark?region=us-east-1 --capture-id x --split 8k -q --master {cluster}"
+    )
+    words += " --conf spark.executor.memory=768m"
     for java in ("driver", "executor"):  # which is to start fast rather than to become fast
-        words += ["--conf", f"spark.{java}.defaultJavaOptions={FAST_START}"]
-    done = subprocess.run([sys.executable, "-m", "dcpdump", *words], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (4, "", "")
+        words += f" --conf 'spark.{java}.defaultJavaOptions={FAST_START}'"
+    errors = tmp_path / "errors"
+    with errors.open("wb") as err:
+        started = subprocess.Popen([sys.executable, "-m", "dcpdump", *shlex.split(words)], stdout=err, stderr=err)
+        while not kill_executor(started.pid):
+            assert started.poll() is None, "it ended before one could be killed"
+        assert (started.wait(), errors.read_text()) == (4, "")
     assert stored(f"{bucket}/spark", "frames") == named(exported(expected(tmp_path), "frames"), archive)
     run(f"dcpdump pipeline {archive} -o {tmp_path}/local --engine local -q")
     for table in ("gaps", "files", "streams", "findings"):
         assert stored(f"{bucket}/spark", table) == found(tmp_path / "local", table), table
 
 
-def test_a_second_run_leaves_only_its_own_rows_and_nothing_beside(archive: str, bucket: str) -> None:
+def test_a_second_startedleaves_only_its_own_rows_and_nothing_beside(archive: str, bucket: str) -> None:
     from pyarrow import fs
 
     for name in ("replica", "damage"):
