@@ -7,21 +7,20 @@ import gc
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, shell_complete
 
 from dcpdump import __version__
 from dcpdump.cli import signals
 from dcpdump.cli.grouped import BriefHelp, config_path, defaults, refuse_unknown_variables, sections, words_of
 from dcpdump.cli.signals import EndedAtOnce, Terminated
-from dcpdump.cli.sink import NO_PAGER, PLAIN, PipeClosed, refuse_closed_output
+from dcpdump.cli.sink import NO_PAGER, PLAIN, refuse_closed_output
 from dcpdump.cli.terminal import complain, end_line, note, trace
 from dcpdump.errors import CaptureError, DcpdumpError, ExitCode, LiveError, OutputError, is_out_of_memory, system_words
 from dcpdump.startup import is_compiled, keep_numpy_to_one_thread, keep_pandas_out
@@ -91,26 +90,18 @@ _BARE = "dcpdump.bare"  #: in a context: the file that was named without a comma
 class LazyGroup(BriefHelp, click.Group):
     """A group whose commands are imported when they are called."""
 
-    def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
-    ) -> click.Context:
-        """Parse the arguments; help and the version are printed here."""
-        with _translating_exceptions():
-            return super().make_context(info_name, self._in_order(args), parent, **extra)
-
-    def _in_order(self, args: list[str]) -> list[str]:
-        """Return arguments with those of the group first, wherever they stand; where no command is named, ``read``."""
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse arguments, those of the group first, wherever they stand; where no command is named, ``read``."""
         if "--version" in args:
-            return sorted(args, key="-v".__ne__)  # -v must be known before the version is printed
+            return super().parse_args(ctx, sorted(args, key="-v".__ne__))  # -v must be known before it is printed
         own = [arg for arg in args if arg in _ANYWHERE]
         others = [arg for arg in args if arg not in _ANYWHERE]
         asks_here = not others or others[0] in _OF_GROUP or not others[0].startswith("-") or others[0] == "-"
-        return [*own, *others] if asks_here else [*own, "read", *others]
+        return super().parse_args(ctx, [*own, *others] if asks_here else [*own, "read", *others])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
-        with _translating_exceptions():
-            status = super().invoke(ctx)
+        status = super().invoke(ctx)
         bare, done = ctx.meta.get(_BARE), status in (ExitCode.DONE, ExitCode.DAMAGED)
         if bare is not None and done and sys.stdout.isatty() and sys.stderr.isatty():
             note(f"hint: what is wrong in it, worst first: dcpdump diagnose {bare}")
@@ -172,27 +163,6 @@ class LazyGroup(BriefHelp, click.Group):
         self.format_commands(ctx, formatter)
 
 
-@contextmanager
-def _translating_exceptions() -> Iterator[None]:
-    """Raise what click would not say: a broken pipe, for which it has an exit code of its own, and a closed output.
-
-    Of Ctrl-C it would write an empty line, also where standard error is no terminal; and it takes any EOFError for the
-    end of what is typed.
-    """
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        end_line()
-        raise Terminated(signals.raised() or ExitCode.INTERRUPTED) from error  # a library may know of one signal alone
-    except BrokenPipeError as error:
-        raise PipeClosed from error
-    except EOFError as error:
-        raise RuntimeError(f"EOFError: {error}") from error
-    except click.exceptions.Exit:  # help, the version or a schema was printed; nothing, where there is no output
-        refuse_closed_output()
-        raise
-
-
 class CommandError(click.UsageError):
     """A usage error with a hint."""
 
@@ -204,6 +174,8 @@ class CommandError(click.UsageError):
 #: Options of the group that may stand behind a command too, and those that may not.
 _ANYWHERE = frozenset({"--debug", "--no-pager"})
 _OF_GROUP = frozenset({"-h", "--help", "-v", "--version", "--"})
+#: The variable by which a shell asks for completions.
+_COMPLETION = "_DCPDUMP_COMPLETE"
 #: Options are taken from DCPDUMP_COMMAND_OPTION too.
 _SETTINGS: dict[str, Any] = {"auto_envvar_prefix": "DCPDUMP"}
 
@@ -292,10 +264,11 @@ def outcome(words: list[str]) -> int:
     """Run the command line, and return the exit code; errors are reported on standard error."""
     debug = "--debug" in words
     try:
-        status = main.main(args=words, prog_name="dcpdump", standalone_mode=False)
-    except (BrokenPipeError, PipeClosed):
+        return _invoked(words)
+    except BrokenPipeError:
         return ExitCode.PIPE_CLOSED
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
+        end_line()
         return signals.raised() or ExitCode.INTERRUPTED
     except Terminated as ended:
         return ended.status
@@ -329,6 +302,19 @@ def outcome(words: list[str]) -> int:
             ("run again with 'dcpdump --debug …' and report what it prints",),
             ExitCode.BUG,
         )
+
+
+def _invoked(words: list[str]) -> int:
+    """Run the command line, and return the exit code. Click's own ``main`` has others for closed pipes and Ctrl-C."""
+    completing = os.environ.get(_COMPLETION)
+    if completing:
+        return shell_complete(main, {}, "dcpdump", _COMPLETION, completing)
+    try:
+        with main.make_context("dcpdump", [*words]) as ctx:
+            status = main.invoke(ctx)
+    except click.exceptions.Exit:  # help, the version or a schema was printed; nothing, where there is no output
+        refuse_closed_output()
+        return ExitCode.DONE
     return status if isinstance(status, int) else ExitCode.DONE
 
 

@@ -19,7 +19,7 @@ from dcpdump.batch.read_blocks import arrives_plain, blocks_as_they_come, blocks
 from dcpdump.capture import Capture
 from dcpdump.capture.source import CHUNK, bytes_read, followed
 from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated, raise_again
-from dcpdump.cli.sink import PipeClosed, Sink
+from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import SHOWN, hide_tls, status_of, summarise
 from dcpdump.cli.terminal import clear_status, end_line, note, status, terminal_size
 from dcpdump.dissect import Dissector
@@ -173,7 +173,7 @@ class Reading(Generic[P]):
         raise_again()  # before anything is read there is none
         try:
             yield
-        except (PipeClosed, OutputError, EndedAtOnce):
+        except (BrokenPipeError, OutputError, EndedAtOnce):
             raise
         except BaseException as error:
             if self._sink is not None and isinstance(error, Terminated):

@@ -125,10 +125,6 @@ _BLOCK = 64 * 1024
 _UTF8 = ("utf-8", "utf8")
 
 
-class PipeClosed(Exception):
-    """The reader of standard output, or error, has closed it. (click would end with an exit code of its own.)"""
-
-
 class Sink:
     """A writer of text. ``path`` None is standard output; ``paged``: through a pager, where that is a terminal.
 
@@ -219,8 +215,8 @@ class Sink:
                 # With PYTHONUNBUFFERED a signal may end a write in the middle.
                 left = left[self._file.write(left) :]
             self._file.flush()
-        except BrokenPipeError as error:
-            raise PipeClosed from error
+        except BrokenPipeError:
+            raise
         except OSError as error:
             self.abandon()
             where = str(self._final) if self._final else "standard output"
@@ -271,7 +267,9 @@ class Sink:
         if isinstance(error, (Terminated, EndedAtOnce)):
             self.leave_pager()
         # Interrupted output is shown on standard output as far as it got; a file must be complete.
-        if error is None or (self._final is None and not isinstance(error, (PipeClosed, OutputError, EndedAtOnce))):
+        if error is None or (
+            self._final is None and not isinstance(error, (BrokenPipeError, OutputError, EndedAtOnce))
+        ):
             self.flush()
         self._end_pager()
         if self._final is None:
@@ -306,7 +304,7 @@ def saying_what_is_left(left: Callable[[], str]) -> Iterator[None]:
     try:
         yield
         raise_again()
-    except (EndedAtOnce, PipeClosed, BrokenPipeError):
+    except (EndedAtOnce, BrokenPipeError):
         raise
     except BaseException as error:
         if isinstance(error, (KeyboardInterrupt, Terminated)) or raised() is not None:

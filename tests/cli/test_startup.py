@@ -84,7 +84,7 @@ def test_bytecode_that_cannot_be_loaded_is_no_interruption(tmp_path: Path) -> No
     done = subprocess.run(command, env=env, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (70, "")
     assert done.stderr == (
-        "dcpdump: error: a bug in dcpdump: RuntimeError: EOFError: marshal data too short\n"
+        "dcpdump: error: a bug in dcpdump: EOFError: marshal data too short\n"
         "hint: run again with 'dcpdump --debug …' and report what it prints\n"
     )
 
