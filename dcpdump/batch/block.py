@@ -139,6 +139,15 @@ class Block:
         """The time of the first packet with a time."""
         return next((ts for ts in self.batch.times if ts != NO_TIME), None)
 
+    def move(self, ns: int) -> None:
+        """Move the times of all packets. Where they can be read again they have their own."""
+        if ns:
+            self.place = None
+            self.batch.times = [ts if ts == NO_TIME else ts + ns for ts in self.batch.times]
+            if not isinstance(self.packets, Packets):  # these have the times of the batch
+                times = [None if ts == NO_TIME else ts for ts in self.batch.times]
+                self.packets = [each._replace(ts_ns=ts) for each, ts in zip(self.packets, times, strict=True)]
+
     def where(self, row: int) -> Where:
         """Return where a packet was found."""
         number, ts_ns, file, _ = self.batch.seen(row)

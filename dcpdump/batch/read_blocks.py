@@ -156,6 +156,11 @@ class CaptureBlocks:
         self._capture, self._size, self.at = capture, size, at
 
     def __iter__(self) -> Iterator[Block]:
+        for block in self._read():
+            block.move(self._capture.moved_ns)
+            yield block
+
+    def _read(self) -> Iterator[Block]:
         capture = self._capture
         if capture.enterable and (self.at is None or isinstance(self.at.reader, PcapState)):
             plain = PlainPcap(capture.name, self.at)

@@ -52,7 +52,7 @@ class Amount:
 
 
 @dataclass(slots=True)
-class Traffic(Amount):
+class TimedAmount(Amount):
     """What was counted of a direction, and when the first and the last of it came; None: it is not known."""
 
     first_ns: int | None = None
@@ -171,9 +171,9 @@ class Statistics:
     memory: int = DEFAULT.memory
     total: Amount = field(default_factory=Amount)
     kinds: dict[Kind, Amount] = field(default_factory=dict)
-    ends: dict[Ends, Traffic] = field(default_factory=dict)
+    ends: dict[Ends, TimedAmount] = field(default_factory=dict)
     clients: dict[int, Client] = field(default_factory=dict)  #: by connection
-    unlisted: Traffic = field(default_factory=Traffic)  #: of the directions that have no row
+    unlisted: TimedAmount = field(default_factory=TimedAmount)  #: of the directions that have no row
     vbuckets: Array = field(default_factory=lambda: np.zeros(VBUCKETS, np.int64))
     vbucket_bytes: Array = field(default_factory=lambda: np.zeros(VBUCKETS, np.int64))
     sizes: Distribution = field(default_factory=Distribution)
@@ -243,7 +243,7 @@ class Statistics:
             traffic = self.ends.get(part.places[number])
             if traffic is None:
                 full = len(self.ends) >= self._most_ends
-                traffic = self.unlisted if full else self.ends.setdefault(part.places[number], Traffic())
+                traffic = self.unlisted if full else self.ends.setdefault(part.places[number], TimedAmount())
             traffic.add(int(frames[number]), int(sizes[number]))
             if last[number] != NO_TIME:
                 traffic.at(int(first[number]), int(last[number]))

@@ -244,6 +244,7 @@ class Capture:
     ) -> None:
         self.name = path
         self.health = Health(path)
+        self.moved_ns = 0  #: by so much its times are moved where it is read in blocks, so that clocks agree
         self._salvage = salvage
         self._follow = follow
         self._source = source
@@ -580,7 +581,7 @@ def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT) -> Itera
 def begin(capture: Capture) -> tuple[int, str]:
     """Return the sort key of a capture in the timeline: its first time (-1 if unknown), and its name."""
     first = capture.first_time() if capture.rereadable else None
-    return -1 if first is None else first, capture.name
+    return -1 if first is None else first + capture.moved_ns, capture.name
 
 
 def _merged(lanes: "Sequence[_Lane]", open_limit: int) -> Iterator[Packet]:

@@ -267,7 +267,7 @@ _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
     show_default=True,
     help="Most that is kept of what cannot be read twice: compressed, on standard input, still growing.",
 )
-@input_options(jobs=None)
+@input_options(align=False, jobs=None)
 def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, max_spool: int, **options: Any) -> int:
     """Browse captures in the terminal: frames, their fields and bytes, streams, findings, connections.
 

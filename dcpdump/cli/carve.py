@@ -59,7 +59,7 @@ _ALONG = (
     help="The pcapng to write, whatever its name; - is standard output.",
 )
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
-@input_options(follow=False)
+@input_options(follow=False, align=False)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
 @click.option("--with-secrets", is_flag=True, help="Write the secrets of --keylog to OUT, so that it opens itself.")
 def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_secrets: bool, **options: Any) -> int:

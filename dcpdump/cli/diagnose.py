@@ -77,7 +77,7 @@ def carried_options(options: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the options that are given again to the commands that show more, each with its value, if it has one."""
     found = [(f"--{name.replace('_', '-')}", options[name]) for name in _CARRIED if options.get(name)]
     found += [("--keylog", name) for name in options.get("keylog") or ()]
-    return found + [(f"--{name}", "") for name in ("salvage", "redact") if options.get(name)]
+    return found + [(f"--{name}", "") for name in ("salvage", "align", "redact") if options.get(name)]
 
 
 def names_of(paths: list[str]) -> str:

@@ -69,7 +69,7 @@ _ALL = 1 << 48
     metavar="N",
     help="How many frames of each connection, or documents, to list; ndjson has all.",
 )
-@input_options(follow=False)
+@input_options(follow=False, align=False)
 @display_options(formats=FORMATS, value_bytes="", secrets=False)
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
 def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> int:

@@ -297,7 +297,7 @@ GROUPS: dict[str, str] = {
         --connection --host --port --frame --by --since --until --tz --problems --latency --context --count --stuck
         --rolled-back --ended --cause --select --ignore""",
     "How to read": """--listen --to --interface --list-interfaces --duration --bpf --buffer --input --form --salvage
-        --follow --max-spool --keylog --memory --jobs --chain --interactive""",
+        --align --follow --max-spool --keylog --memory --jobs --chain --interactive""",
     "How to judge": "--idle --fail-on --fail-fast --no-check",
     "How to show": """--format --time --all --resume --sort --reverse --color --value-bytes --no-mouse --once --interval
         --rows --keys --title --frames --summary --quiet --schema""",

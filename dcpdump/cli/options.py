@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dcpdump.batch.filter import Masks
     from dcpdump.capture import Capture
     from dcpdump.cli.sniff import InterfaceSource
+    from dcpdump.compare.align import Move
     from dcpdump.redact import Redactor
     from dcpdump.tls.secrets import Secrets
 
@@ -482,13 +483,12 @@ def key_logs(options: dict[str, Any], captures: Sequence[str] = ()) -> KeyLogs:
     if not can_open():
         raise KeyLogError("reading TLS needs cryptography", "", INSTALL_TLS)
     logs = KeyLogs(paths)
-    quiet = bool(given.get("quiet")) or given.get("summary") == "none"
     if captures:
         logs.read()
     grows = not captures or bool(given.get("follow")) or any(map(_is_pipe, captures))
     if grows:  # what is captured now is decoded with secrets that are logged now
         logs.grow()
-    for each in () if quiet else logs.files:
+    for each in () if _is_quiet() else logs.files:
         if not grows and not each.taken:
             odd = each.refused
             what = f" ({counted(odd, 'line')} not understood)" if odd else ""
@@ -497,6 +497,12 @@ def key_logs(options: dict[str, Any], captures: Sequence[str] = ()) -> KeyLogs:
             mode = each.open_to_others
             note(f"dcpdump: note: {each.path} is readable by others (mode {mode}); it opens these connections")
     return logs
+
+
+def _is_quiet() -> bool:
+    """Return whether the command is to say nothing on standard error."""
+    given = click.get_current_context().params
+    return bool(given.get("quiet")) or given.get("summary") == "none"
 
 
 def _is_pipe(path: str) -> bool:
@@ -535,7 +541,7 @@ def is_live(options: dict[str, Any], captures: Sequence[str], *, needs_one: bool
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     if captures and options["interface"]:
         raise click.UsageError("either an interface (-i) or captures, not both")
-    for name in ("salvage", "follow"):
+    for name in ("salvage", "align", "follow"):
         if not captures and options[name]:
             raise click.UsageError(f"--{name} is of captures, not of an interface")
     for name in ("duration", "bpf"):
@@ -562,6 +568,7 @@ def interface_source(
 # -- captures ------------------------------------------------------------------------------------------
 
 _SALVAGE = "After garbage in a capture, continue at the next plausible record."
+_ALIGN = "Move the times of captures that have packets in common, so that all are by one clock."
 _FOLLOW = "Wait for more at the end of a capture that is still being written."
 #: The help of --jobs.
 PROCESSES = "Most processes at work; the default: the cores."
@@ -576,6 +583,7 @@ class InputOptions:
     follow: bool = False
     memory: int = DEFAULT.memory
     keys: KeyLogs = field(default_factory=KeyLogs)  #: that open TLS
+    align: bool = False
 
     @property
     def secrets(self) -> "Secrets | None":
@@ -591,6 +599,8 @@ class InputOptions:
         """Open captures, to be read once; of several, not those that are deleted by now. Raises errors.CaptureError."""
         from dcpdump.capture import open_capture
 
+        if self.align and (self.follow or any(map(_is_pipe, paths))):
+            raise click.UsageError("--align reads captures twice: not standard input, a pipe, or what is followed (-F)")
         self.keys.secrets.forget_connections()
         opened: list[Capture] = []
         for path in paths:
@@ -600,14 +610,45 @@ class InputOptions:
                 if os.path.lexists(path) or (path == paths[-1] and not opened):
                     raise
                 note(f"dcpdump: note: {path}: it was deleted before it was read")
+        if self.align:
+            self._align(opened)
         return opened
 
+    def _align(self, captures: "Sequence[Capture]") -> None:
+        """Find by how much the times of captures are to be moved, and say so."""
+        from dcpdump.cli.reading import progress
+        from dcpdump.compare.align import moves
 
-def input_options(*, follow: bool = True, keylog: bool = True, jobs: str | None = "") -> Callable[[Command], Command]:
+        with progress(each.name for each in captures):
+            found = moves(captures, self.memory)
+        for capture, move in zip(captures, found, strict=True):
+            capture.moved_ns = move.ns
+        for line in () if _is_quiet() else _moved([each.name for each in captures], found):
+            note(f"dcpdump: note: {line}")
+
+
+def _moved(names: Sequence[str], moves: "Sequence[Move]") -> Iterator[str]:
+    """Yield which captures were moved, by how much and why, and which have nothing in common with any other."""
+    others = {move.like for move in moves}
+    alone = [name for at, name in enumerate(names) if moves[at].like is None and at not in others]
+    for name, (ns, like, segments) in zip(names, moves, strict=True):
+        if like is not None:
+            common = f"{counted(segments, 'segment')} captured in {names[like]} too"
+            yield f"{name}: times moved by {ns / 1e9:+.6f} s: {common}"
+    if len(alone) == len(names):
+        yield "--align: no connection was captured twice: no times are moved"
+    elif alone:
+        more = f" and {len(alone) - 1:,} more" if len(alone) > 1 else ""
+        yield f"{alone[0]}{more}: captured in no other file: times are not moved"
+
+
+def input_options(
+    *, follow: bool = True, keylog: bool = True, align: bool = True, jobs: str | None = ""
+) -> Callable[[Command], Command]:
     """Add the options that say how captures are read.
 
-    ``follow``: also while they grow; ``keylog``: also inside TLS; ``jobs``: by how many processes, as its
-    help says; None: they are not counted.
+    ``follow``: also while they grow; ``keylog``: also inside TLS; ``align``: as one timeline, though by several clocks;
+    ``jobs``: by how many processes, as its help says; None: they are not counted.
     """
 
     def add(command: Command) -> Command:
@@ -619,6 +660,8 @@ def input_options(*, follow: bool = True, keylog: bool = True, jobs: str | None 
             command = keylog_option(command)
         if follow:
             command = click.option("-F", "--follow", is_flag=True, help=_FOLLOW)(command)
+        if align:
+            command = click.option("--align", is_flag=True, help=_ALIGN)(command)
         return click.option("--salvage", is_flag=True, help=_SALVAGE)(command)
 
     return add
@@ -636,4 +679,5 @@ def jobs_option(text: str = "") -> Callable[[Command], Command]:
 def input_of(options: dict[str, Any], captures: Sequence[str]) -> InputOptions:
     """Take the options that say how captures are read, which are named so, out of ``options``."""
     keys = key_logs(options, captures) if "keylog" in options else KeyLogs()
-    return InputOptions(options.pop("salvage", False), options.pop("follow", False), options.pop("memory"), keys)
+    salvage, follow, align = (options.pop(name, False) for name in ("salvage", "follow", "align"))
+    return InputOptions(salvage, follow, options.pop("memory"), keys, align)

@@ -145,7 +145,7 @@ _AS_GIVEN = "chain tables keep_index master jobs quiet watch idle duration".spli
     help="With --watch: a capture that did not grow for so long is closed.",
 )
 @click.option("--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="With --watch: end after so long.")
-@input_options(follow=False, jobs="Most processes of Spark on this machine; the default: the cores.")
+@input_options(follow=False, align=False, jobs="Most processes of Spark on this machine; the default: the cores.")
 @selection_options(captures=True)
 @display_options(("parquet",), value_bytes="all")
 @click.option("-q", "--quiet", is_flag=True, help="No progress, and no summary.")

@@ -45,7 +45,7 @@ _NOT_INSIDE_TLS = "redact cannot conceal inside TLS; read --redact and export --
 @click.option("--salt", metavar="TEXT", help="Makes the result repeatable; the default is a fresh one, then forgotten.")
 @click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE)
 @click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
-@input_options(follow=False, keylog=False)
+@input_options(follow=False, keylog=False, align=False)
 @click.option("--keylog", metavar="FILE", multiple=True, hidden=True)
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
 def redact(

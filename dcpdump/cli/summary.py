@@ -48,7 +48,7 @@ def summarise(
         note(line)
     for line in () if form == "none" else eviction_lines(dissector):
         note(line)
-    for line in () if form == "none" else clock_lines(dissector):
+    for line in () if form == "none" else clock_lines(dissector, captures):
         note(line)
     for line in () if form == "none" else tls_lines(dissector):
         note(line)
@@ -186,13 +186,19 @@ def eviction_lines(dissector: Dissector) -> Iterator[str]:
         )
 
 
-def clock_lines(dissector: Dissector) -> Iterator[str]:
-    """Say that connections were captured at two points, and by how much their clocks differ."""
-    offset = dissector.balance.offset_ms
+def clock_lines(dissector: Dissector, captures: Sequence[Capture]) -> Iterator[str]:
+    """Say that connections were captured at two points, by how much their clocks differ, and what to do."""
+    offset, aligns = dissector.balance.offset_ms, len(captures) > 1 and not any(each.moved_ns for each in captures)
     if offset is not None:
         yield (
             f"dcpdump: note: what was sent was captured twice, by clocks that differ by {abs(offset) / 1000:g} s: "
-            "times are those of what comes first; to compare two captures, dcpdump diff A B"
+            f"times are those of what comes first; {'--align moves those of a capture; ' * aligns}"
+            "to compare two captures, dcpdump diff A B"
+        )
+    elif aligns and dissector.balance.mostly_repeated:
+        yield (
+            "dcpdump: note: much of what was sent was captured twice, and not at one time: where captures have "
+            "different clocks, --align moves their times"
         )
 
 

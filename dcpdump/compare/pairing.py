@@ -404,7 +404,7 @@ def compared(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: in
         every[np.argsort(every[:, 0])],
         (_without(only[0], gone.a), _without(only[1], np.sort(gone.b))),
         found,
-        _differences(np.concatenate(later)),
+        differences(np.concatenate(later)),
     )
 
 
@@ -455,7 +455,8 @@ def _without(rows: tuple[Array, Array], gone: Array) -> tuple[Array, Array]:
     return rows[0][keep], rows[1][keep]
 
 
-def _differences(later: Array) -> Differences | None:
+def differences(later: Array) -> Differences | None:
+    """Return how much later something is, by how much each of it is; None where there is nothing."""
     if not len(later):
         return None
     return Differences(len(later), *(int(each) for each in np.percentile(later, (1, 50, 99), method="nearest")))

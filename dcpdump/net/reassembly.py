@@ -101,13 +101,18 @@ class Counters:
             self.repeats[distance_ms] = self.repeats.get(distance_ms, 0) + length
 
     @property
+    def mostly_repeated(self) -> bool:
+        """Whether so much came again as where all of it was captured twice."""
+        return bool(self.retransmitted_bytes) and self.retransmitted_bytes * 5 >= self.payload_bytes * 2
+
+    @property
     def offset_ms(self) -> int | None:
         """Return the difference of two clocks by which all packets were captured twice; None without evidence of that.
 
         TCP retransmits some segments, after different times. Two captures of a connection in one file have each segment
         twice, and at the same distance: within 2 ms, since the path between the two points takes time too.
         """
-        if not self.repeats or self.retransmitted_bytes * 5 < self.payload_bytes * 2:
+        if not self.repeats or not self.mostly_repeated:
             return None
         near = {at: sum(self.repeats.get(at + more, 0) for more in range(-2, 3)) for at in self.repeats}
         most = max(near, key=lambda at: (near[at], self.repeats[at]))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dcpdump.batch.hot_keys import HotKey
-from dcpdump.batch.statistics import Amount, Client, Distribution, Kind, Statistics, Traffic
+from dcpdump.batch.statistics import Amount, Client, Distribution, Kind, Statistics, TimedAmount
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json
@@ -188,10 +188,10 @@ def opcode_name(opcode: int, *, server: bool = False) -> str:
 
 
 def _ends(found: Statistics) -> list[CountedRow]:
-    times: dict[int, Traffic] = {}  # of both directions
+    times: dict[int, TimedAmount] = {}  # of both directions
     for ends, traffic in found.ends.items():
         if traffic.first_ns is not None and traffic.last_ns is not None:
-            times.setdefault(ends.connection, Traffic()).at(traffic.first_ns, traffic.last_ns)
+            times.setdefault(ends.connection, TimedAmount()).at(traffic.first_ns, traffic.last_ns)
     rows = [
         CountedRow(ends, (ends.connection, ends.direction), traffic, *_about(found, times, ends.connection))
         for ends, traffic in found.ends.items()
@@ -199,9 +199,9 @@ def _ends(found: Statistics) -> list[CountedRow]:
     return sorted(rows, key=lambda row: row.name)
 
 
-def _about(found: Statistics, times: Mapping[int, Traffic], connection: int) -> tuple[Client, float | None]:
+def _about(found: Statistics, times: Mapping[int, TimedAmount], connection: int) -> tuple[Client, float | None]:
     """Return who the client of a connection is, and how many seconds are between its first and its last frame."""
-    client, seconds = found.clients.get(connection, _NOBODY), _seconds(times.get(connection, Traffic()))
+    client, seconds = found.clients.get(connection, _NOBODY), _seconds(times.get(connection, TimedAmount()))
     return client, seconds if seconds >= _SHORTEST else None
 
 
@@ -230,7 +230,7 @@ class _Indented(NamedTuple):
             yield Line(kind, _INDENT + text)
 
 
-def _seconds(found: Statistics | Traffic) -> float:
+def _seconds(found: Statistics | TimedAmount) -> float:
     return 0.0 if found.first_ns is None or found.last_ns is None else (found.last_ns - found.first_ns) / _NS
 
 
