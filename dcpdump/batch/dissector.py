@@ -6,6 +6,7 @@ by one through the Dissector, into the same frames. Both ways use the same objec
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, Union
 
 from dcpdump.batch.block import BLOCK_BYTES, Block
@@ -33,11 +34,19 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 
-#: Freed once at the start: otherwise the C library returns freed memory to the system after each block, and asks for it
-#: again, which took an eighth of the time of a table.
 _MEMORY_KEPT = 16 * 1024 * 1024
 #: Bytes that a segment may cost beside its own, when deciding how soon to add up the memory again.
 _SEGMENT = 256
+
+
+@cache
+def _keep_memory() -> None:
+    """Free much memory once in a process: after that the C library keeps freed memory of so many bytes.
+
+    Otherwise the memory of each block is returned to the system and requested anew, which took an eighth of the time of
+    a table.
+    """
+    bytes(_MEMORY_KEPT)
 
 
 class BlockDissector(Dissector, ABC, Generic[P]):
@@ -51,7 +60,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
-        bytes(_MEMORY_KEPT)
+        _keep_memory()
         self._limits = limits
         self._connections.in_runs = True
         self._cutting = Cutting(self._conversations, self.tally, self.most)
