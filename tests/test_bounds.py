@@ -619,7 +619,7 @@ def _rows(*rows: tuple[Shape, int, str, int] | None) -> list[object]:
         (documents, 150_000, "sql 'select * from frames order by value offset 149_900' CAPTURE", 260),
         (noops_behind_a_hole, 50_000, "streams CAPTURE", 135),
         (compressed_xattrs, 75, "pipeline CAPTURE -o OUT --engine local", 165),
-        (short_connections, 10_000, "report CAPTURE -o OUT --memory 16M", 180),
+        (short_connections, 10_000, "report CAPTURE -o OUT --memory 16M", 197),
         (short_connections, 10_000, "pipeline CAPTURE -o OUT --engine local --memory 16M", 192),
         (streams_in_turn, 16_000, "check CAPTURE --memory 16M", 77),
         (streams_in_turn, 16_000, "export CAPTURE -o OUT --tables streams --memory 16M", 134),
