@@ -23,7 +23,6 @@ from dcpdump.cli.options import (
     InputOptions,
     Selection,
     Size,
-    ValueBytes,
     hiding,
     input_of,
     input_options,
@@ -32,6 +31,7 @@ from dcpdump.cli.options import (
     selection,
     selection_options,
     times_of,
+    value_bytes_option,
 )
 from dcpdump.cli.signals import Stop, raise_at_signals
 from dcpdump.cli.terminal import clear_status, note, status
@@ -257,7 +257,7 @@ _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True, count=False)
 @latency_option
-@click.option("--value-bytes", type=ValueBytes(), help="How much of a value to show: a number, or all; by default 64.")
+@value_bytes_option("64")
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal, so that it selects text.")
 @redaction_options
 @click.option(

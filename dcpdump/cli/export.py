@@ -1,7 +1,7 @@
 """Provide ``dcpdump export``: write captures as columnar tables."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,6 +9,7 @@ import click
 from dcpdump.capture import Capture, expand
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import (
+    Command,
     Display,
     InputOptions,
     Selection,
@@ -42,18 +43,18 @@ class ExtraMissing(click.UsageError):
     hint = INSTALL_TABLES
 
 
-class TableNames(click.ParamType):  # type: ignore[type-arg]
-    """A list of tables' names."""
+def _table_names(value: str) -> tuple[str, ...]:
+    """Return the names of tables in a list; ``files`` is always among them."""
+    names = [name.strip() for name in value.split(",")]
+    for name in names:
+        if name not in TABLES:
+            raise click.BadParameter(f"{name!r} is not a table; there are {', '.join(TABLES)}")
+    return tuple(name for name in TABLES if name in names or name == "files")
 
-    name = "NAMES"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """Return the names; ``files`` is always among them."""
-        names = [name.strip() for name in str(value).split(",")]
-        for name in names:
-            if name not in TABLES:
-                raise click.BadParameter(f"{name!r} is not a table; there are {', '.join(TABLES)}", ctx, param)
-        return tuple(name for name in TABLES if name in names or name == "files")
+def tables_option(default: str, text: str = "Which to write.") -> Callable[[Command], Command]:
+    """Add the option for which tables to write."""
+    return click.option("--tables", type=_table_names, metavar="NAMES", default=default, show_default=True, help=text)
 
 
 def cut_notes(rows: int, value_bytes: int | None) -> Iterator[str]:
@@ -88,14 +89,16 @@ FORMATS = ("parquet", "arrow", "csv")
 )
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @selection_options(captures=True)
-@display_options(FORMATS, value_bytes="all")
+@display_options(
+    FORMATS,
+    value_bytes="all",
+    folder="The folder to write: whole or not at all.",
+    force="Let -o replace the tables of an earlier export, by none where there is no DCP.",
+)
 @click.option("--schema", is_flag=True, help="Print the tables' columns and their types, and do nothing.")
-@click.option(
-    "--tables",
-    type=TableNames(),
-    default="frames,gaps,streams,files",
-    show_default=True,
-    help="Which to write; findings too: what check says takes longer than all the others together.",
+@tables_option(
+    "frames,gaps,streams,files",
+    "Which to write; findings too: what check says takes longer than all the others together.",
 )
 @input_options(follow=False, jobs="Threads and processes; default: the cores.")
 @summary_options()
@@ -124,15 +127,6 @@ def export(
     folder_of(shown.path)
     inputs = given.open(expand(captures))
     return _export(inputs, chosen, shown, given, tables, jobs).conclude(summary)
-
-
-# Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
-export.params = [option for option in export.params if option.name != "color"]
-for _option in export.params:
-    if isinstance(_option, click.Option) and _option.name == "output":
-        _option.metavar, _option.help = "DIR", "The folder to write: whole or not at all."
-    if isinstance(_option, click.Option) and _option.name == "force":
-        _option.help = "Let -o replace the tables of an earlier export, by none where there is no DCP."
 
 
 def _export(

@@ -293,19 +293,19 @@ def _window(since: str | None, until: str | None, zone: Zone) -> TimeWindow | No
     return None if since is None and until is None else TimeWindow(*parse_window(since, until, zone))
 
 
-class ValueBytes(click.ParamType):  # type: ignore[type-arg]
-    """A number of bytes, or ``all``."""
+def value_bytes_option(default: str) -> Callable[[Command], Command]:
+    """Add the option for how much of a value is shown. ``default``: how much that is without it, as help says it."""
+    text = f"How much of a value to show: a number, or all; by default {default}."
+    return click.option("--value-bytes", type=_value_bytes, metavar="N", help=text)
 
-    name = "N"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number; -1 for ``all``, and for more than any value has."""
-        text = str(value)
-        if text == "all":
-            return -1
-        if text.isdecimal():
-            return int(text) if len(text) < 19 else -1
-        raise click.BadParameter(f"{value!r} is neither a number of bytes nor 'all'", ctx, param)
+def _value_bytes(value: str) -> int:
+    """Return a number of bytes; -1 for ``all``, and for more than any value has."""
+    if value == "all":
+        return -1
+    if value.isdecimal():
+        return int(value) if len(value) < 19 else -1
+    raise click.BadParameter(f"{value!r} is neither a number of bytes nor 'all'")
 
 
 class FormatChoice(click.Choice):  # type: ignore[type-arg]
@@ -360,23 +360,28 @@ def display_options(
     *,
     value_bytes: str = "64 in every format",
     secrets: bool = True,
+    folder: str = "",
+    force: str = "Let -o replace an existing file.",
 ) -> Callable[[Command], Command]:
     """Add the options for how to show frames, and where; the first of ``formats`` is the default.
 
     ``value_bytes``: the default for how much of a value is shown, as help says it; "": no values are. ``secrets``:
-    frames are shown that may hold them.
+    frames are shown that may hold them. ``folder``: what -o names, where that is a folder of tables; ``force``: what
+    --force does.
     """
-    how_much = f"How much of a value to show: a number, or all; by default {value_bytes}."
+    colours = click.Choice(["auto", "always", "never"])
+    where = folder or "Write to a file, whole or not at all."
     rows = [
         redaction_options,
         *([click.option("--show-secrets", is_flag=True, help="Print authentication payloads.")] if secrets else []),
-        click.option("--force", is_flag=True, help="Let -o replace an existing file."),
-        click.option("-o", "--output", metavar="FILE", help="Write to a file, whole or not at all."),
-        *([click.option("--value-bytes", type=ValueBytes(), help=how_much)] if value_bytes else []),
-        click.option(
-            "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour for people."
-        ),
-        click.option("-f", "--format", type=FormatChoice(formats), default=formats[0], show_default=True),
+        *([click.option("--force", is_flag=True, help=force)] if force else []),
+        click.option("-o", "--output", metavar="DIR" if folder else "FILE", help=where),
+        *([value_bytes_option(value_bytes)] if value_bytes else []),
+        *([] if folder else [click.option("--color", type=colours, default="auto", help="Colour for people.")]),
+        *[
+            click.option("-f", "--format", type=FormatChoice(formats), default=each, show_default=True)
+            for each in formats[:1]
+        ],
     ]
 
     def add(command: Command) -> Command:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dcpdump.cli.export import TABLES, TableNames, cut_notes, need_pyarrow
+from dcpdump.cli.export import TABLES, cut_notes, need_pyarrow, tables_option
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import (
     Display,
@@ -51,29 +51,19 @@ WATCHED = ("frames", "gaps", "files")
 _FIXED = {"color": "never", "format": "parquet", "force": True}
 
 
-class Setting(click.ParamType):  # type: ignore[type-arg]
-    """A setting of Spark: name=value."""
-
-    name = "NAME=VALUE"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """Return the name and the value."""
-        key, mark, text = str(value).partition("=")
-        if not mark or not key:
-            raise click.BadParameter(f"{value!r} is not a setting, such as spark.executor.memory=4g", ctx, param)
-        return key, text
+def _setting(value: str) -> tuple[str, str]:
+    """Return the name and the value of a setting of Spark."""
+    key, mark, text = value.partition("=")
+    if not mark or not key:
+        raise click.BadParameter(f"{value!r} is not a setting, such as spark.executor.memory=4g")
+    return key, text
 
 
-class CaptureId(click.ParamType):  # type: ignore[type-arg]
-    """A name that can be that of a folder on any file system."""
-
-    name = "ID"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name, if it can be that of a folder."""
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", str(value)):
-            raise click.BadParameter(f"{value!r} holds more than letters, digits, '.', '_' and '-'", ctx, param)
-        return str(value)
+def _capture_id(value: str) -> str:
+    """Return a name, if it can be that of a folder on any file system."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", value):
+        raise click.BadParameter(f"{value!r} holds more than letters, digits, '.', '_' and '-'")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +110,20 @@ _AS_GIVEN = "chain tables keep_index master jobs quiet watch idle duration".spli
     help="auto: input of less than 1 GB without Spark, which takes longer to start.",
 )
 @click.option("--master", metavar="URL", help="Spark's; the default: local[*,4], or what spark-submit says.")
-@click.option("--conf", type=Setting(), multiple=True, help="A setting of Spark's; as often as there are some.")
-@click.option("--tables", type=TableNames(), default=",".join(TABLES), show_default=True, help="Which to write.")
-@click.option("--capture-id", type=CaptureId(), help="The name of this input in the tables; a second run replaces it.")
+@click.option(
+    "--conf",
+    type=_setting,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A setting of Spark's; as often as there are some.",
+)
+@tables_option(",".join(TABLES))
+@click.option(
+    "--capture-id",
+    type=_capture_id,
+    metavar="ID",
+    help="The name of this input in the tables; a second run replaces it.",
+)
 @click.option(
     "--chain",
     type=click.Choice(["folder", "file", "all"]),
@@ -146,8 +147,10 @@ _AS_GIVEN = "chain tables keep_index master jobs quiet watch idle duration".spli
 )
 @click.option("--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="With --watch: end after so long.")
 @input_options(follow=False, align=False, jobs="Most processes of Spark on this machine; the default: the cores.")
-@selection_options(captures=True)
-@display_options(("parquet",), value_bytes="all")
+@selection_options(captures=True, count=False)
+@display_options(
+    (), value_bytes="all", folder="The folder of the tables: other captures' rows stay as they are.", force=""
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress, and no summary.")
 def pipeline(
     captures: tuple[str, ...],
@@ -188,13 +191,6 @@ def pipeline(
     if job.watch and is_given("tables") and not set(job.tables) <= set(WATCHED):
         raise click.UsageError(f"--watch writes {', '.join(WATCHED)} alone: the others look at all of an input")
     return follow(job, engine) if job.watch else run(job, engine)
-
-
-# Of the options for frames as text, those that say nothing about tables are left out, and -o is a folder.
-pipeline.params = [option for option in pipeline.params if option.name not in (*_FIXED, "count")]
-for _option in pipeline.params:
-    if isinstance(_option, click.Option) and _option.name == "output":
-        _option.metavar, _option.help = "DIR", "The folder of the tables: other captures' rows stay as they are."
 
 
 def run(job: Job, engine: str) -> int:

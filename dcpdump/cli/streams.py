@@ -40,21 +40,16 @@ class StreamReading(LedgerConsumer):
         return made
 
 
-class _Causes(click.ParamType):  # type: ignore[type-arg]
-    """A list of causes."""
-
-    name = "CODES"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
-        """Return the causes."""
-        known = [each.value for each in (*Cause, *Reason)]
-        found = frozenset(word.strip() for word in value.split(",")) - {""}
-        unknown = next((word for word in sorted(found) if word not in known), None)
-        if unknown is not None or not found:
-            near = nearest(unknown or "", known, n=3)
-            hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(known)}"
-            raise click.UsageError(f"unknown cause {unknown or value!r} for --cause ({hint})", ctx)
-        return found
+def _causes(value: str) -> frozenset[str]:
+    """Return the causes in a list."""
+    known = [each.value for each in (*Cause, *Reason)]
+    found = frozenset(word.strip() for word in value.split(",")) - {""}
+    unknown = next((word for word in sorted(found) if word not in known), None)
+    if unknown is not None or not found:
+        near = nearest(unknown or "", known, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else f"known are {', '.join(known)}"
+        raise click.UsageError(f"unknown cause {unknown or value!r} for --cause ({hint})")
+    return found
 
 
 @analysis(
@@ -75,7 +70,7 @@ class _Causes(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--cause",
     metavar="CODES",
-    type=_Causes(),
+    type=_causes,
     help="Only streams whose cause, as ndjson has it, is one of these: abandoned,out-of-range.",
 )
 @click.option("--ended", is_flag=True, help="Only streams that ended.")

@@ -5,6 +5,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from dcpdump.capture import Capture
@@ -42,15 +43,8 @@ def summarise(
 
     An interrupted run does not report that it found no frames: the rest of the input may have them.
     """
-    for line in damage_lines(captures):
-        note(line)
-    for line in mixed_lines(dissector):
-        note(line)
-    for line in () if form == "none" else eviction_lines(dissector):
-        note(line)
-    for line in () if form == "none" else clock_lines(dissector, captures):
-        note(line)
-    for line in () if form == "none" else tls_lines(dissector):
+    notes = (eviction_lines(dissector), clock_lines(dissector, captures), tls_lines(dissector))
+    for line in chain(damage_lines(captures), mixed_lines(dissector), *(() if form == "none" else notes)):
         note(line)
     if form == "json":
         note(json.dumps(balance(dissector, captures, shown) | ({"interrupted": True} if interrupted else {})))
