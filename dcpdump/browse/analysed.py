@@ -13,11 +13,11 @@ from dcpdump.render import flow
 from dcpdump.render.column import ColumnSet
 from dcpdump.render.conns import CONNECTIONS, ConnectionTable, rows_of
 from dcpdump.render.findings import FINDINGS
+from dcpdump.render.ladder import ladder
 from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import fitted
 from dcpdump.streams.eviction import EvictedStreams
-from dcpdump.streams.ladder import ladder
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import place, short_name
 from dcpdump.text import counted

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from dcpdump.errors import DcpdumpError
 from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, write_all
+from dcpdump.render.ladder import Rung
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Table
-from dcpdump.streams.ladder import Rung
 
 StreamKey = tuple[int, int, int]  #: connection, vbucket, stream id
 

@@ -7,9 +7,9 @@ from dcpdump.browse.browser import Browser
 from dcpdump.browse.pane import Styled
 from dcpdump.browse.tabs import LadderPane, TabTable, rung_line
 from dcpdump.browse.topline import TABS
+from dcpdump.render.ladder import Arrow, Rung
 from dcpdump.render.spec import page as message_page
 from dcpdump.render.style import Line, LineKind
-from dcpdump.streams.ladder import Arrow, Rung
 
 #: The most rows of an unfolded row.
 _MOST = 500

@@ -7,9 +7,9 @@ from rich.cells import cell_len, set_cell_size
 from dcpdump.browse.analysis import Dialogue, StreamKey, TabRow, TabRows
 from dcpdump.browse.pane import Pane, Styled
 from dcpdump.escape import safe
+from dcpdump.render.ladder import Arrow, Rung
 from dcpdump.render.style import STYLES
 from dcpdump.render.text_columns import fitting_columns, padded
-from dcpdump.streams.ladder import Arrow, Rung
 from dcpdump.streams.wording import clock
 
 _GAP = 2

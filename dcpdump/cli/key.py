@@ -13,13 +13,12 @@ from dcpdump.dissect import Dissector
 from dcpdump.escape import bytes_of
 from dcpdump.filter import Clause, clauses
 from dcpdump.record import Record, own_seqno
-from dcpdump.render.history import HISTORY, lines, objects
+from dcpdump.render.history import HISTORY, Change, Coverage, coverage, lines, objects, vbucket_of
 from dcpdump.render.style import Line
 from dcpdump.render.text_columns import Fitting
 from dcpdump.spec import find
 from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER
 from dcpdump.streams.frame_event import Step, one_by_one
-from dcpdump.streams.history import Change, Coverage, coverage, vbucket_of
 from dcpdump.streams.rollbacks import Revocations
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.value import Meaning

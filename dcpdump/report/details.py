@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from dcpdump.record import Record
+from dcpdump.render.ladder import Rung, ladder
 from dcpdump.render.table import TableRow, table_rows, title
 from dcpdump.report.context import Context, section
 from dcpdump.report.html import Markup, element
-from dcpdump.streams.ladder import Rung, ladder
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, place
 from dcpdump.text import counted

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dcpdump.render.history import coverage
 from dcpdump.streams.facts import COUNTED
-from dcpdump.streams.history import coverage
 from dcpdump.streams.ledger import Ledger
 from tests.support.conversation import Said, opening, packets, said
 from tests.support.healthy import HEALTHY

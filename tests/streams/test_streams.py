@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from dcpdump.render.ladder import Arrow, Rung, ladder
 from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.streams.causes import Cause, Verdict, VerdictKind
-from dcpdump.streams.ladder import Arrow, Rung, ladder
 from dcpdump.streams.verdict import Judge
 from tests.support.console import run
 from tests.support.conversation import NOOPS, opening, packets, said

@@ -1,6 +1,6 @@
 """Ladders count each message once, and what has a row of its own is not among those that are folded."""
 
-from dcpdump.streams.ladder import ladder
+from dcpdump.render.ladder import ladder
 from tests.support.conversation import opening
 from tests.support.ledgers import ledger
 
