@@ -196,34 +196,7 @@ class Window:
 
     def sends(self, opcode: int, length: int, stream_id: int, ts_ns: int | None) -> None:
         """Count a message of a stream."""
-        counted, at = self.counted, opcode - FIRST
-        if counted.bytes is _NOTHING:
-            counted.bytes, counted.frames = _NOTHING.copy(), _NOTHING.copy()
-        counted.bytes[at] += length
-        counted.frames[at] += 1
-        if stream_id:
-            counted.with_ids += 1
-        if opcode >= PREPARE:
-            if opcode == PREPARE:
-                length += 2
-            elif opcode == CACHE_TRANSFER_END:
-                length = _END_SIZE
-        elif opcode == MARKER:
-            count_marker(counted.markers, length, stream_id)
-        self.last_sent_ns = ts_ns
-        if self.resumed_ns is None:
-            self.resumed_ns = ts_ns
-        if self._behind_ns and ts_ns is not None and ts_ns <= self._behind_ns:
-            self._pass(length)
-            return
-        balance = self._balance
-        if balance < 0:
-            balance = self._take_up(length, ts_ns)
-        balance = self._balance = balance + length
-        if balance > self.peak:
-            self.peak = balance
-        if balance >= self._limit:
-            self._fill(1, ts_ns, ts_ns)
+        self.sends_run(((opcode, 1, length),), int(stream_id > 0), ts_ns, ts_ns)
 
     def sends_behind_close(self, length: int, *, answered: bool) -> None:
         """Count a message of a stream that its consumer asked to close: a consumer may have forgotten the stream."""
@@ -237,27 +210,37 @@ class Window:
     def sends_run(
         self, kinds: Iterable[tuple[int, int, int]], with_ids: int, first_ns: int | None, last_ns: int | None
     ) -> None:
-        """Count documents that do not need each: opcodes, frames, bytes. ``with_ids``: frames with a stream id."""
-        counted, count, before = self.counted, 0, self._balance
+        """Count a message, or documents that do not need each: opcodes, frames, bytes.
+
+        ``with_ids``: frames with a stream id.
+        """
+        counted, count, length = self.counted, 0, 0
         if counted.bytes is _NOTHING:
             counted.bytes, counted.frames = _NOTHING.copy(), _NOTHING.copy()
         counted.with_ids += with_ids
         for opcode, frames, size in kinds:
             counted.bytes[opcode - FIRST] += size
             counted.frames[opcode - FIRST] += frames
-            self._balance += size
             count += frames
             if opcode == MARKER:
                 count_marker(counted.markers, size, with_ids)
-        if self._behind_ns and first_ns is not None and first_ns <= self._behind_ns:
-            self._pass(self._balance - before)
-            self._balance = before
+            elif opcode == PREPARE:
+                size += 2 * frames
+            elif opcode == CACHE_TRANSFER_END:
+                size = _END_SIZE * frames
+            length += size
         self.last_sent_ns = last_ns
         if self.resumed_ns is None:
             self.resumed_ns = first_ns
-        if self._balance > self.peak:
-            self.peak = self._balance
-        if self.is_blocked:
+        if self._behind_ns and first_ns is not None and first_ns <= self._behind_ns:
+            self._pass(length)
+            return
+        if self._balance < 0:
+            self._take_up(length, first_ns)
+        balance = self._balance = self._balance + length
+        if balance > self.peak:
+            self.peak = balance
+        if balance >= self._limit:
             self._fill(count, first_ns, last_ns)
 
     def acknowledges(self, count: int, ts_ns: int | None, frame: FrameEvent | None = None, received: int = 0) -> None:
@@ -411,13 +394,12 @@ class Window:
             if not self._balance:
                 self._early.clear()
 
-    def _take_up(self, length: int, ts_ns: int | None) -> int:
-        """Take a message that may have been acknowledged, and is to be counted; return the balance before it."""
+    def _take_up(self, length: int, ts_ns: int | None) -> None:
+        """Take a message that may have been acknowledged, and is to be counted."""
         self._settle(ts_ns, self.sent - length)
         if self._balance + length >= 0:
             self.peak = max([self.peak, *[ack.size for ack in self._early]])  # that much was outstanding before it
             self._early.clear()
-        return self._balance
 
     def _settle(self, ts_ns: int | None, sent: int, *, final: bool = False) -> None:
         """Clamp at zero, as the producer did, what no message came for in time. ``sent``: before what is at hand."""
