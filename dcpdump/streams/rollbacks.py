@@ -6,7 +6,7 @@ The first clause that holds for certain explains a rollback; where none does, th
 """
 
 from bisect import bisect_right
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
 from typing import NamedTuple
@@ -633,61 +633,44 @@ def _asked(attempt: Attempt) -> Moment:
     return moment(attempt.request.ts_ns, attempt.request.frame)
 
 
-def _over(attempt: Attempt) -> Moment:
-    """Return when an attempt was answered, or else asked."""
-    request = attempt.request
-    return _asked(attempt) if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
-
-
-class _Timeline:
-    """Attempts in the order of time."""
-
-    def __init__(self) -> None:
-        self._times: list[Moment] = []
-        self._attempts: list[Attempt] = []
-
-    def add(self, attempt: Attempt) -> None:
-        """Add the next one."""
-        self._times.append(_asked(attempt))
-        self._attempts.append(attempt)
-
-    def after(self, when: Moment) -> Sequence[Attempt]:
-        """Return the first attempts after a moment."""
-        at = bisect_right(self._times, when)
-        return self._attempts[at : at + _FURTHER]
-
-    def has_more_after(self, when: Moment) -> bool:
-        """Return whether there are more than ``after`` gives."""
-        return len(self._times) - bisect_right(self._times, when) > _FURTHER
-
-
 class _Retries:
-    """All requests of a ledger, by what they may be a retry of."""
+    """All requests of a ledger in the order of time, by what they may be a retry of; and those that were granted."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._asked: dict[Hashable, _Timeline] = {}
-        self._granted: dict[Hashable, _Timeline] = {}
+        self._asked: dict[Hashable, list[Attempt]] = {}
+        self._granted: dict[Hashable, list[Attempt]] = {}
         every = [Attempt(request, stream) for stream in ledger.streams for request in stream.requests]
         for attempt in sorted(every, key=_asked):
             for place in _places(attempt):
-                self._asked.setdefault(place, _Timeline()).add(attempt)
+                self._asked.setdefault(place, []).append(attempt)
                 if attempt.request.status == SUCCESS:
-                    self._granted.setdefault(place, _Timeline()).add(attempt)
+                    self._granted.setdefault(place, []).append(attempt)
 
     def after(self, last: Attempt) -> tuple[Attempt | None, Attempt | None]:
         """Return the next request for what was rolled back, and the next one that was granted."""
-        return _next(self._asked, last, _over(last)), _next(self._granted, last, _over(last))
+        return _next(self._asked, last), _next(self._granted, last)
 
     def has_more(self, last: Attempt, *, granted: bool) -> bool:
         """Return whether more requests follow, or more that were granted, than are looked through."""
-        found = self._granted if granted else self._asked
-        return any(found[place].has_more_after(_over(last)) for place in _places(last) if place in found)
+        return any(len(later) > _FURTHER for later in _later(self._granted if granted else self._asked, last))
 
 
-def _next(timelines: dict[Hashable, _Timeline], last: Attempt, when: Moment) -> Attempt | None:
-    """Return the first attempt after a moment: on the same stream, or for the same from no higher than it may."""
-    here, anywhere = (timelines[place].after(when) if place in timelines else () for place in _places(last))
-    retries = (each for each in anywhere if _obeys(each, last) and same(each.stream.connection, last.stream.connection))
+def _later(known: dict[Hashable, list[Attempt]], last: Attempt) -> Iterator[Sequence[Attempt]]:
+    """Yield the attempts after one was answered, or asked: on the same stream, and for the same; one too many."""
+    request = last.request
+    when = _asked(last) if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
+    for place in _places(last):
+        attempts = known.get(place, [])
+        at = bisect_right(attempts, when, key=_asked)
+        yield attempts[at : at + _FURTHER + 1]
+
+
+def _next(known: dict[Hashable, list[Attempt]], last: Attempt) -> Attempt | None:
+    """Return the first attempt after one: on the same stream, or for the same from no higher than it may."""
+    here, anywhere = _later(known, last)
+    retries = (
+        each for each in anywhere[:_FURTHER] if _obeys(each, last) and same(each[1].connection, last[1].connection)
+    )
     return min([*here[:1], *islice(retries, 1)], key=_asked, default=None)
 
 
