@@ -123,19 +123,20 @@ class RuleRunner:
         """Forget a stream of which nothing more comes."""
         self._unknown.pop(stream, None)
 
-    def ask(self, event: int, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
-        """Ask the rules of an event about a frame."""
+    def ask(
+        self,
+        event: int,
+        frame: FrameEvent,
+        connection: ConnectionState,
+        stream: Stream,
+        delayed: Delayed | None = None,
+        now: FrameEvent | None = None,
+    ) -> None:
+        """Ask the rules of an event about a frame, or what became clear of it. ``now``: the one at hand, if another."""
         for rule, judge in self.on[event]:
-            answer = judge(frame, connection, stream)
+            answer = judge(delayed or frame, connection, stream)
             if answer:
-                self.add(rule, answer, frame, connection, stream, 1 - frame.direction)
-
-    def ask_delayed(self, event: int, delayed: Delayed, connection: ConnectionState, now: FrameEvent) -> None:
-        """Ask the rules of an event about what became clear of a frame. ``now``: the frame at hand."""
-        for rule, judge in self.on[event]:
-            answer = judge(delayed, connection, delayed.stream)
-            if answer:
-                self.add(rule, answer, delayed.frame, connection, delayed.stream, 1 - now.direction)
+                self.add(rule, answer, frame, connection, stream, 1 - (now or frame).direction)
 
     def judges_of_runs(self, events: tuple[int, ...]) -> tuple[Rule, ...]:
         """Return the rules of events, each once."""
@@ -441,7 +442,7 @@ class RuleEngine:
         """Count a stream of which nothing more comes, and ask about it."""
         self.streams += 1
         for event, delayed in at_end.of(stream):
-            self._runner.ask_delayed(event, delayed, stream.connection, delayed.frame)
+            self._ask(event, delayed.frame, stream.connection, delayed.stream, delayed)
         if stream.granted or stream.traffic.last_frame:
             self.partly += stream.doubtful
             if stream.end is None:
@@ -479,7 +480,7 @@ class RuleEngine:
 
     def _look(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
         for event, delayed in evidence.look(frame):
-            self._runner.ask_delayed(event, delayed, connection, frame)
+            self._ask(event, delayed.frame, connection, delayed.stream, delayed, frame)
 
     def _broken(
         self, run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream
@@ -535,23 +536,9 @@ class RuleEngine:
             self._done(frame, connection, stream)
 
     def _ask_message(self, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
-        """Ask about a message of a stream, and what is asked only of some of them. Nearly all frames come here."""
-        events = [frame.opcode]
-        if connection.window.size is not None:
-            events.append(Event.COUNTED)
-        if frame.seqno is not None:
-            if frame.datatype:
-                events.append(Event.MARKED)
-                if frame.datatype != JSON:
-                    events.append(Event.PACKED)
-            if not stream.seqnos.since_marker:
-                events.append(Event.FIRST)
-            if not frame.seqno:
-                events.append(Event.ZERO)
-            if stream.oso:
-                events.append(Event.DISORDERED)
+        """Ask about a message of a stream. Nearly all frames come here."""
         runner = self._runner
-        for event in events:
+        for event in _events_of(frame, connection, stream):
             for rule, judge in runner.on[event]:
                 answer = judge(frame, connection, stream)
                 if answer:
@@ -594,6 +581,25 @@ class RuleEngine:
             self._done(last_message(before), connection, before)
 
 
+def _events_of(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> list[int]:
+    """Return the events that a message of a stream is, or another request."""
+    events = [frame.opcode]
+    if connection.window.size is not None:
+        events.append(Event.COUNTED)
+    if frame.seqno is not None:
+        if frame.datatype:
+            events.append(Event.MARKED)
+            if frame.datatype != JSON:
+                events.append(Event.PACKED)
+        if not stream.seqnos.since_marker:
+            events.append(Event.FIRST)
+        if not frame.seqno:
+            events.append(Event.ZERO)
+        if stream.oso:
+            events.append(Event.DISORDERED)
+    return events
+
+
 def _events(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> tuple[int, ...]:
     """Return the events of a run, as those of its messages."""
     events = [MUTATION, Event.MARKED]
@@ -628,22 +634,13 @@ def judge(record: Record) -> list[Finding]:
     runner, connection = RuleRunner(RULES), ConnectionState(0, with_rules=True)
     if frame.opcode == MARKER and not frame.response:
         connection.incoming = snapshot_of(frame)
-    for event in _events_of(frame):
+    events = [Event.DECODED, *[Event.FRAMED] * (frame.magic == ALT_CLIENT_REQUEST)]
+    if frame.server:
+        events.append(Event.PUSH)
+    elif frame.response:
+        events.append(frame.opcode | RESPONSE)
+    else:
+        events += _events_of(frame, connection, connection.no_stream)
+    for event in events:
         runner.ask(event, frame, connection, connection.no_stream)
     return list(dict.fromkeys(finding for finding in runner.taken() if not finding.reason))
-
-
-def _events_of(frame: FrameEvent) -> Iterator[int]:
-    """Yield the events that a frame by itself is."""
-    yield Event.DECODED
-    yield from (Event.FRAMED,) * (frame.magic == ALT_CLIENT_REQUEST)
-    if frame.server:
-        yield Event.PUSH
-    elif frame.response:
-        yield frame.opcode | RESPONSE
-    else:
-        yield frame.opcode
-        if frame.seqno is not None:
-            yield from (Event.MARKED,) * bool(frame.datatype)
-            yield from (Event.PACKED,) * (frame.datatype not in (0, JSON))
-            yield from (Event.ZERO,) * (not frame.seqno)

@@ -430,7 +430,11 @@ class Lags:
         """Return the latest high seqnos that the server reported: below which the stream is to stay, to bring, both."""
         ceiling = floor = None
         for high in self._holding(stream, wanted):
-            is_ceiling, is_floor = _is_ceiling(high, stream, wanted), _is_floor(high, stream, wanted)
+            # When it was reported, the stream was to bring nothing above it; all up to it.
+            here = wanted.what != EITHER or high.connection == stream.connection.number
+            is_same = high.what == wanted.what and here
+            is_ceiling, is_floor = is_same or high.what == WHOLE, is_same or wanted.what == WHOLE
+            is_floor &= not wanted.part
             if is_ceiling:
                 ceiling = ceiling or high
             if is_floor:
@@ -541,20 +545,6 @@ def _single(collections: tuple[str, ...] | None) -> int | None:
         return int(collections[0], 16) if collections is not None and len(collections) == 1 else None
     except ValueError:
         return None
-
-
-def _is_same(high: High, stream: "Stream", wanted: _Wanted) -> bool:
-    return high.what == wanted.what and (wanted.what != EITHER or high.connection == stream.connection.number)
-
-
-def _is_ceiling(high: High, stream: "Stream", wanted: _Wanted) -> bool:
-    """Return whether a stream was to bring nothing above a high seqno when that was reported."""
-    return high.what == WHOLE or _is_same(high, stream, wanted)
-
-
-def _is_floor(high: High, stream: "Stream", wanted: _Wanted) -> bool:
-    """Return whether a stream was to bring all up to a high seqno."""
-    return not wanted.part and (wanted.what == WHOLE or _is_same(high, stream, wanted))
 
 
 def _is_passed(high: High, stream: "Stream") -> bool:

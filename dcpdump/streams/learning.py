@@ -123,22 +123,10 @@ def _prepare(stream: Stream, frame: FrameEvent) -> None:
     stream.prepares.add(frame.key, frame.seqno, kept(frame), due=due, with_rules=stream.connection.with_rules)
 
 
-def _resolve(stream: Stream, frame: FrameEvent) -> None:
-    stream.prepares.open.pop(frame.key, None)
-
-
 def _document(stream: Stream, frame: FrameEvent) -> None:
     """Take a document of a disk snapshot for the commit of its key's prepare, which it stands for."""
     if stream.prepares.open and stream.marker is not None and stream.marker.flags & DISK:
-        stream.prepares.open.pop(frame.key, None)
-
-
-def _transfer(stream: Stream, frame: FrameEvent) -> None:
-    stream.advance(PhaseEvent.CACHED)
-
-
-def _transfer_end(stream: Stream, frame: FrameEvent) -> None:
-    stream.advance(PhaseEvent.CACHED_END)
+        stream.prepares.decide(frame.key)
 
 
 def _event(stream: Stream, frame: FrameEvent) -> None:
@@ -196,8 +184,10 @@ KEYED = frozenset({*WITH_VALUES, COMMIT, ABORT})
 def _table() -> list[Learn | None]:
     table: list[Learn | None] = [None] * 256
     table[STREAM_END], table[MARKER], table[SET_STATE], table[SYSTEM_EVENT] = _end, _marker, _state, _event
-    table[PREPARE], table[COMMIT], table[ABORT] = _prepare, _resolve, _resolve
-    table[OSO], table[CACHED], table[CACHED_END] = _oso, _transfer, _transfer_end
+    table[PREPARE], table[OSO] = _prepare, _oso
+    table[COMMIT] = table[ABORT] = lambda stream, frame: stream.prepares.decide(frame.key)
+    table[CACHED] = lambda stream, _: stream.advance(PhaseEvent.CACHED)
+    table[CACHED_END] = lambda stream, _: stream.advance(PhaseEvent.CACHED_END)
     for opcode in DOCUMENTS:
         table[opcode] = _document
     return table

@@ -112,6 +112,10 @@ class Prepares:
         while self.unacked and (first := next(iter(self.unacked))) <= seqno:
             del self.unacked[first]
 
+    def decide(self, key: bytes) -> None:
+        """Take it that the durable write of a key is decided."""
+        self.open.pop(key, None)
+
     def complete(self, seqno: int) -> None:
         """Take it that all up to a seqno are decided."""
         while self._order and self._order[0][0] <= seqno:
