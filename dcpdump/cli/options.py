@@ -556,7 +556,7 @@ def is_live(options: dict[str, Any], captures: Sequence[str], *, needs_one: bool
 
 
 #: What an analysis imports when it needs it.
-_LATER = ("csv", "dcpdump.diagnosis.diagnosis", "dcpdump.streams.rates", "dcpdump.streams.dissection")
+_LATER = ("csv", "dcpdump.diagnosis.diagnosis", "dcpdump.batch.rates", "dcpdump.streams.dissection")
 
 
 def interface_source(

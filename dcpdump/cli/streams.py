@@ -15,7 +15,7 @@ from dcpdump.streams.verdict import IDLE_NS, Judge
 from dcpdump.text import nearest
 
 if TYPE_CHECKING:
-    from dcpdump.streams.rates import Rates
+    from dcpdump.batch.rates import Rates
 
 _BARS = 16
 #: More seconds than any capture lasts: what is asked for as inf.
@@ -32,7 +32,7 @@ class StreamReading(LedgerConsumer):
         """Return what reads for the command."""
         if asked.shown.format != "text" or not asked.sink.is_terminal:
             return super().of(asked)
-        from dcpdump.streams.rates import Rates  # which needs columns
+        from dcpdump.batch.rates import Rates  # which needs columns
 
         rates = Rates()
         made = cls(asked.chosen, asked.shown, asked.given, rates.feed)

@@ -33,11 +33,10 @@ from dcpdump.render import top as tables
 from dcpdump.render.streams import StreamRow
 from dcpdump.render.style import Screen
 from dcpdump.render.text_columns import fitted
-from dcpdump.render.top import TOP, Peer, TopView
+from dcpdump.render.top import TOP, Peer, Rate, RateMeter, TopView
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.opcodes import DCP_OPEN
 from dcpdump.streams.frame_event import DocumentRun, Step
-from dcpdump.streams.rates import Rate, RateMeter
 from dcpdump.streams.redacted import hide_requests
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import Judge

@@ -15,7 +15,7 @@ from dcpdump.streams.flow import FlowState, flow_status, leak, stands_still, why
 from dcpdump.streams.frame_event import Missed
 from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.opcode_kinds import ADD_STREAM, OPEN, SASL_AUTH, SELECT_BUCKET
-from dcpdump.streams.silence import TcpFault, tcp_faults
+from dcpdump.streams.silence import tcp_faults
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS
 from dcpdump.streams.wording import client, clock, short_name, span, times
@@ -87,12 +87,11 @@ def _miscounted(each: ConnectionState, several: bool) -> Trouble | None:
         return None
     text = f"{words.who(each, several)} {found.in_words}"
     number = (each.number,)
-    certain = found.explained and (found.fills_ns is not None or found.bytes < 0)
-    return Trouble(Situation.MISCOUNTED, text, _flow(each), cause="leak", connections=number, certain=certain)
+    return Trouble(Situation.MISCOUNTED, text, _flow(each), cause="leak", connections=number, certain=found.certain)
 
 
 def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Trouble | None:
-    now, window = _end_of(each, evidence.now_ns), each.window
+    now, window = each.until(evidence.now_ns), each.window
     found = flow_status(each, now)
     still = found.state is FlowState.BLOCKED
     since = found.since_ns if still else None
@@ -130,14 +129,14 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield the connections of which one end does not read, or does not answer, so that TCP holds the other up."""
     several = len(evidence.dcp) > 1
     for each in evidence.connections:
-        now = _end_of(each, evidence.now_ns)
+        now = each.until(evidence.now_ns)
         for found in tcp_faults(each, now):
-            lasted, total = between(found.since_ns, now) or 0, found.intervals.total_ns
-            first_ns = found.intervals.kept[0].start_ns
+            intervals, lasted = found.intervals, found.lasted_ns or 0
+            total, first_ns = intervals.total_ns, intervals.kept[0].start_ns
             time = max(_watched(each, now), between(first_ns, now) or 0)  # it may begin before the first frame
             if not _slows(total, lasted, time):
                 continue
-            said = found.fault.words(past=found.since_ns is None or each.end.ts_ns is not None)
+            said = found.fault.words(past=found.since_ns is None or found.past)
             when = f"since {clock(found.since_ns)}, {span(lasted)} up to the end"
             if found.since_ns is None:
                 when = f"for {span(total)}{_share(total, time)}"
@@ -146,27 +145,18 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
                 for stream, verdict in evidence.judged
                 if stream.connection is each and verdict.cause.value == found.fault.value
             )
-            before = replace(found.intervals, kept=found.intervals.kept[:-1])  # but the one that lasts
             yield Trouble(
-                _HELD_UP[found.fault],
+                Situation(found.fault.value),
                 f"the {found.end} of {words.who(each, several)} {said.does} {when}",
                 _flow(each),
-                f"{said.seen}; {said.so}: {_often(found.intervals)}",
+                f"{said.seen}; {said.so}: {_often(intervals)}",
                 found.fault.value,
                 max(1, len(held)),
                 (each.number,),
                 held,
                 ts_ns=first_ns,
-                certain=found.since_ns is not None and before.exceeded_by(lasted, IDLE_NS),
+                certain=found.before.exceeded_by(found.lasted_ns, IDLE_NS),
             )
-
-
-_HELD_UP = {TcpFault.ZERO_WINDOW: Situation.ZERO_WINDOW, TcpFault.NO_ANSWER: Situation.NO_ANSWER}
-
-
-def _end_of(each: ConnectionState, now: int | None) -> int | None:
-    """Return until when a connection was watched, or was there."""
-    return now if each.end.ts_ns is None or now is None else min(now, each.end.ts_ns)
 
 
 def _watched(each: ConnectionState, now: int | None) -> int:

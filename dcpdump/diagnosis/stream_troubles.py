@@ -15,7 +15,7 @@ from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import Rollback, RollbackReason, branch_of, doubt, explain, find_rollbacks, resume
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.verdict import ended_by, why_closed
+from dcpdump.streams.verdict import BY_SERVER, ended_by, why_closed
 from dcpdump.streams.wording import client, clock, place, reason_name, seqno, short_name, span
 from dcpdump.text import counted
 
@@ -244,7 +244,6 @@ _MANY = 5
 #: So many that a server closed as others took their name are of two clients, or of one that does so again and again.
 _TAKEN = 3
 _AGAIN = frozenset({Cause.REOPENED, Cause.ASKED_AGAIN})
-_BY_SERVER = frozenset({Cause.RESET_BY_SERVER, Cause.CLOSED_BY_SERVER})
 _LISTED = 40  #: ranges of connections in a command, at most
 
 
@@ -358,7 +357,7 @@ def _by_servers(evidence: Evidence, said: set[int]) -> Iterator[Trouble]:
     lost = {stream.connection.number for stream, verdict in evidence.judged if verdict.situation is Situation.CLOSED}
     for each in evidence.connections:
         count, cause = open_streams[each.number], ended_by(each)
-        if not count or cause not in _BY_SERVER or each.number in said or each.number in lost:
+        if not count or cause not in BY_SERVER or each.number in said or each.number in lost:
             continue
         yield Trouble(
             Situation.CLOSED,
@@ -388,7 +387,6 @@ def _listed(numbers: Iterable[int]) -> str:
 # -- rollbacks in a diagnosis -------------------------------------------------------------------------
 # Loops, whatever was granted in between, and those after which all went on.
 
-_SERVER_CAUSES = (Cause.RESET_BY_SERVER, Cause.CLOSED_BY_SERVER)
 #: Rollbacks that verdicts on streams are about.
 _OF_STREAMS = (Situation.LOOP, Situation.ROLLED_BACK)
 #: By clause: why clients were sent back.
@@ -514,7 +512,7 @@ def _before(evidence: Evidence, stream: Stream) -> ConnectionState | None:
     begins_ns = stream.traffic.first_ns or 0
     over = [each for each in mine if each.end.ts_ns is not None and each.end.ts_ns <= begins_ns]
     latest = max(over, key=lambda each: each.end.ts_ns or 0, default=None)
-    return latest if latest is not None and ended_by(latest) in _SERVER_CAUSES else None
+    return latest if latest is not None and ended_by(latest) in BY_SERVER else None
 
 
 def _open_at_end(connection: ConnectionState) -> int:

@@ -106,8 +106,7 @@ def _notes(each: ConnectionState, found: FlowStatus, now_ns: int | None) -> list
         out.append(Line(LineKind.PLAIN, f"{conn} {hidden:,} shorter intervals are in -f ndjson{later}"))
     residue = leak(window)
     if residue is not None:
-        sure = residue.explained and (residue.bytes < 0 or residue.fills_ns is not None)
-        out.append(Line(LineKind.PROBLEM if sure else LineKind.HINT, f"{conn} {residue.in_words}"))
+        out.append(Line(LineKind.PROBLEM if residue.certain else LineKind.HINT, f"{conn} {residue.in_words}"))
     if window.ignored:
         text = f"{conn} acknowledged {window.ignored:,} B while flow control was off, which do not count"
         out.append(Line(LineKind.PROBLEM, text))

@@ -1,6 +1,6 @@
 """Write connections and streams as they are at one moment, as tables for people and as one object."""
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,11 +11,103 @@ from dcpdump.render.column import BOOL, Column, ColumnSet
 from dcpdump.render.streams import KINDS, STREAMS, StreamRow, lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number, rate_text
-from dcpdump.streams.rates import Rate
+from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.silence import held_up
 from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock, span
 from dcpdump.text import counted
+
+# -- rates: how many messages there are now, by what a ledger counted ----------------------------------
+
+#: Rates are of so many ns, where that was counted; counts are kept every so many.
+_LASTING, _EVERY = 5_000_000_000, 1_000_000_000
+#: A count costs a step for each stream: they cost at most so many for each frame, and these beside.
+_STEPS_A_FRAME, _FREE_STEPS = 4, 100_000
+
+
+class Rate(NamedTuple):
+    """Frames and bytes a second."""
+
+    frames: float
+    bytes: float
+
+
+class _Look(NamedTuple):
+    """What there was from a time to another: frames and bytes of streams and connections."""
+
+    since_ns: int  #: when the last frame came
+    until_ns: int
+    counts: dict[Stream | ConnectionState, tuple[int, int]]
+
+
+class RateMeter:
+    """Measure the rates of a ledger by what it counted some seconds ago, and by now."""
+
+    def __init__(self) -> None:
+        self._looks: deque[_Look] = deque()  #: up to the oldest that is needed
+        self._before: _Look | None = None  #: from which the rates count
+        self._now: _Look | None = None
+        self._steps = 0
+
+    @property
+    def lasting_ns(self) -> int:
+        """Over how long the rates are, as of the last look."""
+        return self._now.until_ns - self._begin_ns if self._now is not None else 0
+
+    @property
+    def _begin_ns(self) -> int:
+        before, now = self._before, self._now
+        if before is None or now is None:
+            return 0
+        return min(max(now.until_ns - _LASTING, before.since_ns), before.until_ns)
+
+    def pass_to(self, ledger: Ledger, ts_ns: int | None) -> None:
+        """Count what there is before the next frame, which comes at a time, where that is due."""
+        last = self._looks[-1].until_ns if self._looks else ledger.first_ns
+        if ts_ns is None or last is None or ts_ns - last < _EVERY:
+            return
+        steps = len(ledger.streams) + len(ledger.connections)
+        if self._steps + steps <= _FREE_STEPS + _STEPS_A_FRAME * ledger.frames:
+            self._steps += steps
+            self._keep(_look(ledger, ts_ns))
+
+    def look(self, ledger: Ledger, now_ns: int) -> None:
+        """Count what there is by now, and measure the rates up to now."""
+        now = self._now = _look(ledger, now_ns)
+        before = next((each for each in (*self._looks, now) if each.until_ns >= now_ns - _LASTING), now)
+        if before is now and now.since_ns > now_ns - _LASTING:
+            begin_ns = ledger.first_ns or now_ns
+            before = self._looks[-1] if self._looks else _Look(begin_ns, begin_ns, {})
+        self._before = before
+        if not self._looks or now_ns - self._looks[-1].until_ns >= _EVERY:
+            self._keep(now)
+
+    def of(self, thing: Stream | ConnectionState) -> Rate:
+        """Return the rate as of the last look."""
+        if self._now is None or self._before is None or not self.lasting_ns:
+            return Rate(0, 0)
+        seconds = self.lasting_ns / 1e9
+        was, had = self._before.counts.get(thing, (0, 0))
+        frames, size = self._now.counts.get(thing, (0, 0))
+        return Rate((frames - was) / seconds, (size - had) / seconds)
+
+    def _keep(self, look: _Look) -> None:
+        self._looks.append(look)
+        while self._looks[0].until_ns < look.until_ns - _LASTING:
+            self._looks.popleft()
+
+
+def _look(ledger: Ledger, now_ns: int) -> _Look:
+    counts: dict[Stream | ConnectionState, tuple[int, int]] = {
+        stream: (sum(stream.traffic.counts), stream.traffic.size) for stream in ledger.streams
+    }
+    counts |= {each: (each.frames, each.bytes) for each in ledger.connections.values()}
+    latest = max((each.last_ns or 0 for each in ledger.connections.values()), default=0)
+    return _Look(min(latest, now_ns), now_ns, counts)
+
+
+# -- what there is at one moment -----------------------------------------------------------------------
 
 #: What an interface delivered, as objects have it.
 PACKET_COUNTS = ("received", "dropped_by_kernel", "dropped_by_dcpdump", "decoded", "not_looked_at")
@@ -91,7 +183,7 @@ def _title(view: TopView) -> str:
 def _mark(each: ConnectionState, now_ns: int | None) -> str:
     """Return what stops a connection, or what its producer ignores, as one mark; empty where it is nothing."""
     window = each.window
-    held = held_up(each, now_ns) or held_up(each, now_ns, by_producer=True)
+    held = held_up(each, now_ns) or held_up(each, now_ns, "producer")
     if held is not None:
         return held.fault.value.replace("-", " ").upper()
     if not window.complete or window.size is None:

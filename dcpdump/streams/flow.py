@@ -107,8 +107,7 @@ def stands_still(connection: ConnectionState, now_ns: int | None, least_ns: int)
     A consumer that is slower than its producer fills the window again and again: it stands still only if the producer
     waits for more than twice as long as ever before.
     """
-    if None not in (now_ns, connection.end.ts_ns):
-        now_ns = min(now_ns or 0, connection.end.ts_ns or 0)
+    now_ns = connection.until(now_ns)
     since_ns, window = stalled_since(connection, now_ns, least_ns), connection.window
     if since_ns is None or now_ns is None or window.is_exceeded:
         return False
@@ -398,6 +397,11 @@ class Leak(NamedTuple):
     explained: bool = False  #: exactly, at several acknowledgements
     by_ns: int | None = None  #: the time of the acknowledgement at which it was as much; None: it is to the end
     fills_ns: int | None = None  #: how long it takes, as it grew so far, until it is as large as the window
+
+    @property
+    def certain(self) -> bool:
+        """Return whether it is certain that the consumer acknowledges wrongly."""
+        return self.explained and (self.bytes < 0 or self.fills_ns is not None)
 
     @property
     def in_words(self) -> str:

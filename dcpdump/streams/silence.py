@@ -61,20 +61,36 @@ class TcpFaults(NamedTuple):
 
     fault: TcpFault
     end: str  #: which end: producer or consumer, server or client; else one end
-    intervals: Intervals  #: the last is up to the end, where it still does
+    before: Intervals  #: those that are over
     since_ns: int | None  #: it still does
+    until_ns: int | None  #: up to then
+    past: bool  #: its connection has ended
+
+    @property
+    def intervals(self) -> Intervals:
+        """Return all of them; the last is up to the end, where it still does."""
+        still = [] if self.since_ns is None else [Interval(self.since_ns, self.until_ns)]
+        return replace(self.before, kept=[*self.before.kept, *still])
+
+    @property
+    def lasted_ns(self) -> int | None:
+        """Return for how long it does by now; None where it does not."""
+        return between(self.since_ns, self.until_ns)
+
+    @property
+    def text(self) -> str:
+        """Return what an end still does, in words."""
+        said = self.fault.words(past=self.past)
+        return f"its {self.end} {said.does}: {said.seen} since {clock(self.since_ns)}"
 
 
 def tcp_faults(connection: ConnectionState, until_ns: int | None) -> Iterator[TcpFaults]:
     """Yield how the ends held each other up, to a time or the end of the connection."""
-    if connection.end.ts_ns is not None and until_ns is not None:
-        until_ns = min(until_ns, connection.end.ts_ns)
+    until_ns, past = connection.until(until_ns), connection.end.ts_ns is not None
     for (fault, direction), known in sorted(connection.tcp_faults.items()):
         since = fault_since(connection, TcpFault(fault), direction)
-        still = [] if since is None else [Interval(since, until_ns)]
-        if known.over or still:
-            intervals = replace(known.over, kept=[*known.over.kept, *still])
-            yield TcpFaults(TcpFault(fault), _end(connection, direction), intervals, since)
+        if known.over or since is not None:
+            yield TcpFaults(TcpFault(fault), _end(connection, direction), known.over, since, until_ns, past)
 
 
 def fault_since(connection: ConnectionState, fault: TcpFault, direction: int) -> int | None:
@@ -106,29 +122,10 @@ def _held_until(connection: ConnectionState, fault: TcpFault, direction: int, un
     return next((min(each.end_ns or 0, until_ns) for each in over if (each.start_ns or 0) <= until_ns), 0)
 
 
-class HeldUp(NamedTuple):
-    """One end has held the other up for long."""
-
-    fault: TcpFault
-    since_ns: int
-    text: str
-    before: Intervals  #: when it did before
-
-
-def held_up(connection: ConnectionState, until_ns: int | None, *, by_producer: bool = False) -> HeldUp | None:
-    """Return how the consumer, or the producer, holds the other end up at a time; None where that is not known."""
-    if connection.producer_direction is None:
-        return None
-    direction, end = (
-        (connection.producer_direction, "producer") if by_producer else (1 - connection.producer_direction, "consumer")
-    )
-    for fault in TcpFault:
-        since = fault_since(connection, fault, direction)
-        if since is not None and (between(since, until_ns) or 0) >= _LONG_NS:
-            said = fault.words(past=connection.end.ts_ns is not None)
-            text = f"its {end} {said.does}: {said.seen} since {clock(since)}"
-            return HeldUp(fault, since, text, connection.tcp_faults[fault.value, direction].over)
-    return None
+def held_up(connection: ConnectionState, until_ns: int | None, end: str = "consumer") -> TcpFaults | None:
+    """Return how an end has held the other up for long at a time; None where that is not known."""
+    found = sorted(tcp_faults(connection, until_ns), key=lambda each: each.fault is not TcpFault.ZERO_WINDOW)
+    return next((each for each in found if each.end == end and (each.lasted_ns or 0) >= _LONG_NS), None)
 
 
 def _end(connection: ConnectionState, direction: int) -> str:

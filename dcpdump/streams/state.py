@@ -331,6 +331,10 @@ class ConnectionState:
         """The latest time at which it was watched."""
         return self.last_ns if self.end.until_ns is None else self.end.until_ns
 
+    def until(self, ts_ns: int | None) -> int | None:
+        """Return a time, or when it ended, where that was before."""
+        return ts_ns if None in (ts_ns, self.end.ts_ns) else min(ts_ns or 0, self.end.ts_ns or 0)
+
     def is_used(self, ts_ns: int | None) -> bool:
         """Return whether it had not ended by a time, as far as that was captured, and not maybe left out."""
         if self.end.by is None:

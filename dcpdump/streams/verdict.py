@@ -26,7 +26,7 @@ from dcpdump.streams.reasons import (
 )
 from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import Rollback, find_rollbacks
-from dcpdump.streams.silence import CaptureEnds, Silences, TcpFault, held_up, is_recent
+from dcpdump.streams.silence import CaptureEnds, Silences, held_up, is_recent
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
@@ -75,7 +75,6 @@ IDLE_NS = 10 * 1_000_000_000
 BLOCKED_NS = 1_000_000_000
 #: By the status of STREAM_END.
 _FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED, FILTER_EMPTY: Cause.FINISHED}
-_HELD_UP = {TcpFault.ZERO_WINDOW: Situation.ZERO_WINDOW, TcpFault.NO_ANSWER: Situation.NO_ANSWER}
 #: A message may be so much later than the last packet where no clock went back: its direction's is ahead.
 _BACK_NS = 1_000_000_000
 #: Messages may come for so long after their consumer ended the connection.
@@ -87,8 +86,8 @@ _SETTLED = (
     *(Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_PRODUCER),
     *(Cause.REOPENED, Cause.ASKED_AGAIN, Cause.MAY_BE_REOPENED, Cause.OPEN_ELSEWHERE),
 )
-_BY_SERVER = (Cause.RESET_BY_SERVER, Cause.CLOSED_BY_SERVER)
-_WITH_CONNECTION = (*_BY_SERVER, Cause.RESET_BY_CLIENT, Cause.CLOSED_BY_CLIENT, Cause.CONNECTION_ENDED)
+BY_SERVER = (Cause.RESET_BY_SERVER, Cause.CLOSED_BY_SERVER)
+_WITH_CONNECTION = (*BY_SERVER, Cause.RESET_BY_CLIENT, Cause.CLOSED_BY_CLIENT, Cause.CONNECTION_ENDED)
 #: Reasons of STREAM_END after which the vbucket is where it was.
 _STAYS = (SLOW, BACKFILL_FAILED)
 
@@ -205,7 +204,7 @@ class Judge:
         else:
             cause, why = cause or Cause.ABANDONED, f"{why}; abandoned: not asked for again in {span(left)}"
         if cause in _WITH_CONNECTION:
-            return Verdict(VerdictKind.ENDED, cause, why, Situation.CLOSED, gave_up or cause in _BY_SERVER)
+            return Verdict(VerdictKind.ENDED, cause, why, Situation.CLOSED, gave_up or cause in BY_SERVER)
         certain = cause is not Cause.NOT_REOPENED_YET and (left or 0) >= self._idle_ns
         return Verdict(VerdictKind.ENDED, cause, why, Situation.ENDED, certain)
 
@@ -295,7 +294,7 @@ class Judge:
             lost = self._clients.hidden(stream, connection.end.ts_ns)
             if lost is not None:
                 return Verdict(VerdictKind.ENDED, lost.reason, f"{why}{_unknown_again(lost)}", Situation.ENDED)
-            return Verdict(VerdictKind.ENDED, cause, why, Situation.CLOSED, cause in _BY_SERVER)
+            return Verdict(VerdictKind.ENDED, cause, why, Situation.CLOSED, cause in BY_SERVER)
         stopped = self._held_up(connection)
         if stopped is not None:
             return stopped
@@ -336,7 +335,7 @@ class Judge:
             why = f"how long nothing came is not known: its last message is {span(back_ns)} later than the last packet"
             return Verdict(VerdictKind.UNKNOWN, Reason.CLOCK_GOES_BACK, _joined(f"{why}, as the clock goes back", full))
         if held.state is FlowState.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
-            unable = held_up(connection, self._now, by_producer=True)
+            unable = held_up(connection, self._now, "producer")
             lost = lost_since(connection, stream.traffic.last_ns)
             why = _joined(why_blocked(connection.window, held), unable and unable.text, _until(lost))
             waits = stands_still(connection, self._now, self._idle_ns)
@@ -354,8 +353,9 @@ class Judge:
         if found is None:
             return None
         why = _joined(found.text, _until(lost_since(connection, found.since_ns)))
-        certain = found.before.exceeded_by(self._since(found.since_ns), self._idle_ns)
-        return Verdict(VerdictKind.HELD_UP, Cause(found.fault.value), why, _HELD_UP[found.fault], certain)
+        certain = found.before.exceeded_by(found.lasted_ns, self._idle_ns)
+        code = found.fault.value
+        return Verdict(VerdictKind.HELD_UP, Cause(code), why, Situation(code), certain)
 
     def _recent(self, stream: Stream) -> Verdict:
         """Return the verdict on a stream that is open as far as was captured, and was not silent for long."""

@@ -22,8 +22,8 @@ from dcpdump.capture.relay import MadeConnection
 from dcpdump.cli.relay import SavedPackets
 from dcpdump.errors import OutputError
 from dcpdump.record import Json
+from dcpdump.render.top import Rate, RateMeter
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.rates import Rate, RateMeter
 from dcpdump.streams.state import ConnectionState
 from dcpdump.wire.encode import encode
 from tests.support.console import refusal, run
@@ -370,7 +370,7 @@ def test_files_rotate_the_newest_are_kept_and_each_is_whole_when_killed(net: Net
 
 _WITHOUT_RIGHTS = """
 import os, sys
-import csv, dcpdump.cli.sniff, dcpdump.cli.diagnose, dcpdump.streams.rates, scapy.arch, scapy.packet
+import csv, dcpdump.cli.sniff, dcpdump.cli.diagnose, dcpdump.batch.rates, scapy.arch, scapy.packet
 from dcpdump.cli.main import run
 os.setresuid(65534, 65534, 65534)
 run(sys.argv[1:])
