@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from dcpdump.batch.document_runs import Inspected
-from dcpdump.check.evidence import SECOND, Found, PendingEvidence
+from dcpdump.check.evidence import Found, PendingEvidence
 from dcpdump.check.finding import Finding, unmarked
 from dcpdump.check.meaning import is_astray
 from dcpdump.check.rule import (
@@ -47,6 +47,7 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.phases import Phase
 from dcpdump.streams.rollbacks import WhyUnknown, explain
+from dcpdump.streams.silence import IDLE_TIMEOUT_NS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
@@ -320,8 +321,6 @@ def _place(stream: Stream, number: int | None, ts_ns: int | None) -> FrameEvent:
 
 #: Frames between two looks at what waits on the connection at hand.
 TICKS = 64
-#: A silence after which both ends would have disconnected.
-SILENT = 360 * SECOND
 _REPLIES = frozenset(opcode for opcode, message in MESSAGES.items() if message.known and message.replies)
 _DCP = frozenset(opcode for opcode, message in MESSAGES.items() if message.dcp)
 
@@ -475,7 +474,7 @@ class RuleEngine:
         if frame.before is not None and frame.before.skipped and connection.sides[frame.direction].frames:
             self._ask(Event.SKIPPED, frame, connection, connection.no_stream)
         latest_ns = connection.sides[frame.direction].latest_ns
-        if latest_ns is not None and frame.ts_ns is not None and frame.ts_ns - latest_ns > SILENT:
+        if latest_ns is not None and frame.ts_ns is not None and frame.ts_ns - latest_ns > IDLE_TIMEOUT_NS:
             self._ask(Event.SILENCE, frame, connection, connection.no_stream)
 
     def _look(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
@@ -487,7 +486,7 @@ class RuleEngine:
     ) -> list[tuple[Rule, Broken]] | None:
         """Return which rules a run breaks that just continues its stream; None where it may be more than that."""
         before, found = connection.sides[run.direction].latest_ns, []
-        if before is None or run.first_ns - before > SILENT or run.pause_ns > SILENT:
+        if before is None or run.first_ns - before > IDLE_TIMEOUT_NS or run.pause_ns > IDLE_TIMEOUT_NS:
             return None
         if run.direction != connection.producer_direction or not stream.continues_with(run.opaque):
             return None

@@ -13,11 +13,10 @@ from dcpdump.streams.flow import stalled_since
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent, kept
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
 from dcpdump.streams.silence import MissingNoops, held_until, missing_noops
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import is_settled
 
-SECOND = 1_000_000_000
 _SLOW, _SOON = 30 * SECOND, SECOND
 _STALL, _LAG = 60 * SECOND, 10 * SECOND
 #: Frames that a consumer sends without answering a NOOP: then it is not merely silent.

@@ -18,10 +18,9 @@ from dcpdump.streams.wording import clock, span
 
 # -- when TCP showed that an end held the other up: it did not read, or did not answer at all ---------
 
-#: Frames that come so long after it show that it is over: what ended it was not captured.
-_STALE_NS = 1_000_000_000
-#: An end that has not read for so long does not read; a window that is zero for less is what a busy one has.
-_LONG_NS = 1_000_000_000
+#: Frames that come so long after it show that it is over: what ended it was not captured. And an end that has not read
+#: for so long does not read; a window that is zero for less is what a busy one has.
+_LONG_NS = SECOND
 
 
 class FaultWords(NamedTuple):
@@ -99,7 +98,7 @@ def fault_since(connection: ConnectionState, fault: TcpFault, direction: int) ->
     if known is None or known.since_ns is None:
         return None
     later = between(known.since_ns, connection.sides[1 - direction].latest_ns)
-    return None if later is not None and later >= _STALE_NS else known.since_ns
+    return None if later is not None and later >= _LONG_NS else known.since_ns
 
 
 def held_until(connection: ConnectionState, direction: int, until_ns: int) -> int:
@@ -218,9 +217,8 @@ def _left(stream: Stream, kind: int) -> int | None:
 # Where no interval was accepted, it is the server's own, which is not captured: then only a silence after which both
 # ends disconnect counts.
 
-_SECOND = 1_000_000_000
-_INTERVAL = 20 * _SECOND  #: where no set_noop_interval was accepted
-_IDLE_TIMEOUT = 360 * _SECOND  #: dcp_idle_timeout, unless the server has another
+_INTERVAL = 20 * SECOND  #: where no set_noop_interval was accepted
+IDLE_TIMEOUT_NS = 360 * SECOND  #: dcp_idle_timeout, unless the server has another
 _INTERVAL_KEY = "set_noop_interval"
 
 
@@ -253,7 +251,7 @@ def noop_interval_ns(connection: ConnectionState) -> int | None:
     """Return the interval of NOOPs that was agreed on, or that servers have; None where it is not a number."""
     text = connection.setup.agreed.get(_INTERVAL_KEY, "")
     try:
-        return int(float(text) * _SECOND) if text else _INTERVAL
+        return int(float(text) * SECOND) if text else _INTERVAL
     except (ValueError, OverflowError):
         return None
 
@@ -263,7 +261,7 @@ def is_recent(connection: ConnectionState, until_ns: int | None) -> bool:
     interval, last_ns = noop_interval_ns(connection), connection.noops.last_ns
     if interval is None or last_ns is None or until_ns is None:
         return False
-    return until_ns - last_ns <= 2 * interval + _SECOND
+    return until_ns - last_ns <= 2 * interval + SECOND
 
 
 def missing_noops(
@@ -274,12 +272,13 @@ def missing_noops(
     ``sending``: its producer sent something then, so it is there: where no interval was agreed on, that of servers
     counts, and whether bytes were lost is for the caller to ask. ``after_ns``: those before are known.
     """
-    noops, enabled_ns, interval = connection.noops, connection.setup.noops_enabled_ns, noop_interval_ns(connection)
+    noops, enabled_ns = connection.noops, connection.setup.noops_enabled_ns
     if enabled_ns is None or until_ns is None or noops.open_ns is not None or not connection.setup.on("enable_noop"):
         return None
+    interval = noop_interval_ns(connection)
     if not interval or interval < 0 or (connection.end.reason == "reused" and not sending):
         return None  # of one that was replaced it is not known when it ended
-    allowed = 2 * interval + _SECOND if sending or has_interval(connection) else _IDLE_TIMEOUT
+    allowed = 2 * interval + SECOND if sending or has_interval(connection) else IDLE_TIMEOUT_NS
     since_ns = max(noops.last_ns or 0, enabled_ns, after_ns, consumer_held_until(connection, until_ns))
     latest_ns = max(since_ns, noops.answered_ns or 0)
     if until_ns - latest_ns <= allowed or not (sending or lost_since(connection, latest_ns) is None):

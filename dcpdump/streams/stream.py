@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 # -- keys of snapshots, and how many may be remembered, of those of all streams together --------------
-# The keys of snapshots, and how many may be remembered, of those of all streams together.
 
 #: Keys that are remembered at most: some 80 MB.
 _MOST_KEYS = 400_000

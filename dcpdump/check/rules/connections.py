@@ -1,6 +1,5 @@
 """DCP201-216, DCP511-516: how a connection is set up, who may send what on it, and what keeps it alive."""
 
-from dcpdump.check.evidence import SECOND
 from dcpdump.check.finding import quoted
 from dcpdump.check.rule import INFO, LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
 from dcpdump.check.rules.frames import name
@@ -24,7 +23,7 @@ from dcpdump.streams.opcode_kinds import (
 )
 from dcpdump.streams.phases import SetupEvent, allows
 from dcpdump.streams.silence import has_interval, noop_interval_ns
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.text import nearest
 

@@ -1,13 +1,12 @@
 """DCP502-507: flow control."""
 
 from dcpdump.batch.document_runs import Inspected
-from dcpdump.check.evidence import SECOND
 from dcpdump.check.rule import INFO, LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
 from dcpdump.streams.flow import flow_status, why_blocked
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.phases import FlowEvent, allows
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
 
 _SIZE = "connection_buffer_size"

@@ -63,7 +63,7 @@ from dcpdump.streams.opcode_kinds import (
     SYSTEM_EVENT,
     WITH_VALUES,
 )
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.decode import bare_infos
 from dcpdump.wire.frame import Fault
@@ -74,7 +74,6 @@ from dcpdump.wire.value import decompress, split_xattrs
 
 # -- frames as such, requests and their answers, and which stream a message belongs to ----------------
 
-_SECOND = 1_000_000_000
 _DUPLEX = 0x0C
 _SILENT = (*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, STREAM_END, ADVANCED, OSO, CACHED, CACHED_END)
 
@@ -190,7 +189,7 @@ def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) ->
         return None  # DCP516 says so
     if opcode in ALONE and opcode != NOOP:
         return None  # quiet commands are mostly not answered
-    text = f"{name(opcode)} was not answered in {delayed.waited_ns / _SECOND:,.1f} s"
+    text = f"{name(opcode)} was not answered in {delayed.waited_ns / SECOND:,.1f} s"
     if not delayed.late:
         return Remark(f"{text}; then the {'connection' if connection.end.gone else 'capture'} ends", INFO)
     return text if opcode != NOOP else None  # of those DCP511 says so

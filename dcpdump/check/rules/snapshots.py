@@ -41,7 +41,7 @@ from dcpdump.streams.opcode_kinds import (
     WITH_VALUES,
 )
 from dcpdump.streams.phases import Phase, PhaseEvent, allows
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
 
 # -- what a snapshot marker says by itself ------------------------------------------------------------
@@ -414,8 +414,6 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 
 # -- what may stand in a snapshot: keys, out-of-order snapshots, acknowledgements ---------------------
 
-_SECOND = 1_000_000_000
-
 
 def _all_once(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
     marker, seen, keys = stream.marker, stream.keys.documents, close.keys
@@ -517,8 +515,8 @@ def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) 
     if delayed.frame.response:
         return Remark(f"acknowledgement of a snapshot that did not ask for one{unlisted}", SUSPICIOUS)
     text = f"the snapshot that ended with seqno {delayed.frame.seqno} was not acknowledged{unlisted}"
-    if delayed.waited_ns >= _SECOND:
-        cut = connection.end.over and stream.end is None and delayed.waited_ns < 30 * _SECOND
+    if delayed.waited_ns >= SECOND:
+        cut = connection.end.over and stream.end is None and delayed.waited_ns < 30 * SECOND
         return Remark(text, INFO) if cut else text
     return text if stream.end is not None and stream.state == ACTIVE else None
 
