@@ -519,13 +519,13 @@ class RuleEngine:
             if place.stray is not None:
                 self._ask(Event.STRAY, frame, connection, place.stray)
             stream = ledger.begin(connection, frame) if place.begins else place.stream
-            if stream is not None and place.outside:
-                ledger.notice(connection, frame, stream)
-                self._ask(Event.OUTSIDE, frame, connection, stream)
+            if stream is not None:
+                ledger.notice(frame, stream)
+                if place.outside:
+                    self._ask(Event.OUTSIDE, frame, connection, stream)
             if stream is None or (stream.end is not None and not stream.needs_marker):
                 ledger.learn_message(connection, frame, stream)
                 return
-            ledger.notice(connection, frame, stream)
         opcode = frame.opcode
         if opcode == MARKER:
             connection.incoming = snapshot_of(frame)

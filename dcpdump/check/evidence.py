@@ -166,7 +166,8 @@ class PendingEvidence:
             until_ns = connection.now_ns if connection.end.ts_ns is None else connection.end.ts_ns
             missing, late = missing_noops(connection, until_ns), False
         if missing is not None and (late or (missing.silent and known_ns <= missing.since_ns)):
-            yield Event.NOOPS_MISSING, Delayed(frame, connection.no_stream, missing.lasting_ns, late=late)
+            interval, waited = missing.interval_ns or 0, missing.lasting_ns
+            yield Event.NOOPS_MISSING, Delayed(frame, connection.no_stream, waited, limit=interval, late=late)
 
     def _misses_noops(self, at_ns: int | None) -> MissingNoops | None:
         """Return which NOOPs are missing when the producer sends something, and were not found before."""

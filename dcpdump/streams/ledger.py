@@ -448,7 +448,7 @@ class Ledger:
         self.streams.append(begun)
         return begun
 
-    def notice(self, connection: ConnectionState, frame: FrameEvent, stream: Stream) -> None:
+    def notice(self, frame: FrameEvent, stream: Stream) -> None:
         """Have a stream notice what was lost before a message of it."""
         if stream.is_behind(frame.direction):
             stream.lose(frame.direction, continues_without_gap=continues_without_gap(stream, frame))
@@ -464,7 +464,7 @@ class Ledger:
             return None
         if stream.closed or stream.close_asked:
             window.sends_behind_close(length, answered=stream.closed)
-        self.notice(connection, frame, stream)
+        self.notice(frame, stream)
         stream.traffic.take(((opcode, 1, length),), length, ts_ns, frame.number)
         if stream.opaque is None:
             stream.opaque = frame.opaque

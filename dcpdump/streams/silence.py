@@ -242,12 +242,7 @@ class MissingNoops(NamedTuple):
         return f"no NOOP came since {clock(self.since_ns)}, for {span(self.lasting_ns)}{due}"
 
 
-def has_interval(connection: ConnectionState) -> bool:
-    """Return whether an interval of NOOPs was agreed on: else it is the server's own."""
-    return _INTERVAL_KEY in connection.setup.agreed
-
-
-def noop_interval_ns(connection: ConnectionState) -> int | None:
+def _noop_interval_ns(connection: ConnectionState) -> int | None:
     """Return the interval of NOOPs that was agreed on, or that servers have; None where it is not a number."""
     text = connection.setup.agreed.get(_INTERVAL_KEY, "")
     try:
@@ -258,7 +253,7 @@ def noop_interval_ns(connection: ConnectionState) -> int | None:
 
 def is_recent(connection: ConnectionState, until_ns: int | None) -> bool:
     """Return whether the latest NOOP came within two intervals of a time."""
-    interval, last_ns = noop_interval_ns(connection), connection.noops.last_ns
+    interval, last_ns = _noop_interval_ns(connection), connection.noops.last_ns
     if interval is None or last_ns is None or until_ns is None:
         return False
     return until_ns - last_ns <= 2 * interval + SECOND
@@ -275,17 +270,18 @@ def missing_noops(
     noops, enabled_ns = connection.noops, connection.setup.noops_enabled_ns
     if enabled_ns is None or until_ns is None or noops.open_ns is not None or not connection.setup.on("enable_noop"):
         return None
-    interval = noop_interval_ns(connection)
+    interval = _noop_interval_ns(connection)
     if not interval or interval < 0 or (connection.end.reason == "reused" and not sending):
         return None  # of one that was replaced it is not known when it ended
-    allowed = 2 * interval + SECOND if sending or has_interval(connection) else IDLE_TIMEOUT_NS
+    agreed = _INTERVAL_KEY in connection.setup.agreed
+    allowed = 2 * interval + SECOND if sending or agreed else IDLE_TIMEOUT_NS
     since_ns = max(noops.last_ns or 0, enabled_ns, after_ns, consumer_held_until(connection, until_ns))
     latest_ns = max(since_ns, noops.answered_ns or 0)
     if until_ns - latest_ns <= allowed or not (sending or lost_since(connection, latest_ns) is None):
         return None
     sent_ns = connection.sent_ns
     silent = sent_ns is not None and until_ns - sent_ns > allowed
-    return MissingNoops(since_ns, until_ns, interval if has_interval(connection) else None, silent)
+    return MissingNoops(since_ns, until_ns, interval if agreed else None, silent)
 
 
 class CaptureEnds:

@@ -143,11 +143,10 @@ class Judge:
         if stream.requests and not stream.granted and not stream.traffic.any:
             return self._not_granted(stream, stream.requests[-1])
         if stream.next is not None:
-            if stream.connection.lossy:
-                why = "another follows it; its end was not captured: bytes were lost"
-                return Verdict(VerdictKind.UNKNOWN, Reason.BYTES_LOST, why)
-            why = "another follows it; its end was not captured: the capture starts after its beginning"
-            return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE, why)
+            lost = stream.connection.lossy
+            since = "bytes were lost" if lost else "the capture starts after its beginning"
+            why = f"another follows it; its end was not captured: {since}"
+            return Verdict(VerdictKind.UNKNOWN, Reason.BYTES_LOST if lost else Reason.STARTS_LATE, why)
         return self._open(stream)
 
     # -- ended -------------------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ from dcpdump.streams.opcode_kinds import (
     WANTED,
 )
 from dcpdump.streams.phases import SetupEvent, allows
-from dcpdump.streams.silence import has_interval, noop_interval_ns
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.text import nearest
@@ -506,8 +505,8 @@ def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     Source: dcp/producer.cc
     """
     text = f"no NOOP for {delayed.waited_ns / SECOND:,.0f} s"
-    if has_interval(connection):
-        return f"{text}, the interval is {(noop_interval_ns(connection) or 0) / SECOND:,.0f} s"
+    if delayed.limit:
+        return f"{text}, the interval is {delayed.limit / SECOND:,.0f} s"
     text = f"{text}, though enable_noop was accepted; an interval was not"
     return Remark(text, INFO if delayed.late else None)
 
