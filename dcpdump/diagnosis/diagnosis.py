@@ -58,7 +58,8 @@ _STUCK: dict[str, tuple[Cause, ...]] = {
     "DCP414": (Cause.PREPARE_UNDECIDED,),
     "DCP513": (Cause.NOOPS_MISSING,),
 }
-
+#: Rules that ask what the verdict on a stream asks too, which has said it.
+_SAID = ("DCP414",)
 #: Rules that say what is wrong with a rollback.
 _OF_ROLLBACKS = ("DCP225", "DCP241")
 
@@ -81,7 +82,7 @@ def with_findings(evidence: Evidence, troubles: Sequence[Trouble]) -> list[Troub
             signs.setdefault((at, rule), []).append((finding, more))
     for (at, rule), group in signs.items():
         often = "" if _count(group) == 1 else f", {times(_count(group))}"
-        if often or group[0][0].message not in out[at].detail:
+        if often or rule not in _SAID:
             line = f"{group[0][0].message} ({rule}{often})"
             out[at] = replace(out[at], follows=(*out[at].follows, line))
     mine = [_trouble(situation, rule, group) for (situation, rule), group in own.items()]
