@@ -18,10 +18,12 @@ from dcpdump.capture import Capture, expand
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.listing import FORMATS, Sorting, report, sort_options, sorting
 from dcpdump.cli.options import (
+    CAPTURE_CLAUSES,
+    STREAM_ID,
+    VBUCKET,
     Command,
     Display,
     InputOptions,
-    clause_option,
     display,
     display_options,
     input_of,
@@ -40,7 +42,7 @@ from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
 from dcpdump.dissect import Dissector
 from dcpdump.errors import ExitCode
-from dcpdump.filter import Clause, Instant, clauses, parse_window
+from dcpdump.filter import Clause, Instant, parse_window
 from dcpdump.filter.choices import Ranges, parse_ranges
 from dcpdump.record import Json, Record
 from dcpdump.redact import Redactor
@@ -78,11 +80,8 @@ _NO_CAPTURE = "CAPTURE"
 #: Fewer answers that are stamped before their requests may be stray ones.
 _BACKDATED = 3
 
-_PLACES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
-    ("connection", clauses.by_connection, "NUMBERS", "Connections by their number."),
-    ("host", clauses.by_host, "ADDRESSES", "Connections from or to an address."),
-    ("port", clauses.by_port, "PORTS", "Connections from or to a TCP port."),
-)
+#: Of the options that choose frames, those that choose connections.
+_PLACES = tuple(each._replace(text=each.text.replace("Frames", "Connections")) for each in CAPTURE_CLAUSES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +142,8 @@ def choosing_options(*, streams: bool, times: bool = True) -> Callable[[Command]
         command = click.option("--until", metavar="TIME", help="As if the capture ended then.")(command)
         text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
         command = click.option("--since", metavar="TIME", help=text)(command)
-        for name, _, metavar, about in reversed(_PLACES):
-            command = clause_option(name, metavar, about)(command)
-        if streams:
-            command = clause_option("stream-id", "NUMBERS", "DCP stream ids.")(command)
-            command = clause_option("vbucket", "RANGES", "vBuckets: 7 · 0-63,512.")(command)
+        for each in reversed((*(VBUCKET, STREAM_ID) * streams, *_PLACES)):
+            command = each.option(command)
         return command
 
     return add
@@ -155,7 +151,7 @@ def choosing_options(*, streams: bool, times: bool = True) -> Callable[[Command]
 
 def choosing(options: dict[str, Any]) -> StreamChoice:
     """Take the options that choose out of ``options``, and return the choice. Raises FilterError."""
-    given = [(parse, options.pop(name)) for name, parse, _, _ in _PLACES]
+    given = [(each.parse, options.pop(each.name)) for each in _PLACES]
     vbucket, stream_id = options.pop("vbucket", None), options.pop("stream_id", None)
     since, until = options.pop("since"), options.pop("until")
     return StreamChoice(

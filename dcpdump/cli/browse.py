@@ -19,6 +19,7 @@ from dcpdump.browse.analysis import Analysing
 from dcpdump.capture import expand
 from dcpdump.cli.grouped import GroupedCommand, complete
 from dcpdump.cli.options import (
+    LATENCY,
     Hiding,
     InputOptions,
     Selection,
@@ -26,7 +27,6 @@ from dcpdump.cli.options import (
     hiding,
     input_of,
     input_options,
-    latency_option,
     redaction_options,
     selection,
     selection_options,
@@ -137,7 +137,7 @@ def _options() -> dict[str, click.Option]:
 
     @click.command()
     @selection_options(captures=True, frames=True, count=False)
-    @latency_option
+    @LATENCY.option
     def command(**_: object) -> None:
         """Choose frames."""
 
@@ -256,7 +256,7 @@ _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
 )
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True, count=False)
-@latency_option
+@LATENCY.option
 @value_bytes_option("64")
 @click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal, so that it selects text.")
 @redaction_options

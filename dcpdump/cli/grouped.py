@@ -320,9 +320,8 @@ class BriefHelp(click.Command):
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
-        text = "Show what is used most."
-        brief = click.Option(["help", "-h"], is_flag=True, is_eager=True, expose_value=False, callback=_show, help=text)
-        self.params.append(brief)
+        how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "allow_from_autoenv": False}
+        self.params.append(click.Option(["help", "-h"], callback=_show, help="Show what is used most.", **how))
 
     def get_brief_help(self, ctx: click.Context) -> str:
         """Return the help of -h: how to use the command, what it does, what it is usually given."""

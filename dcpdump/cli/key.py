@@ -8,7 +8,7 @@ from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, StreamChoice, analysis
 from dcpdump.cli.frame_output import collection_notes
-from dcpdump.cli.options import COLLECTIONS, Display, InputOptions, clause_option
+from dcpdump.cli.options import COLLECTION, Display, InputOptions
 from dcpdump.dissect import Dissector
 from dcpdump.escape import bytes_of
 from dcpdump.filter import Clause, clauses
@@ -133,7 +133,7 @@ class Tracing(LedgerConsumer):
     reader=Tracing,
 )
 @click.argument("pattern")
-@clause_option("collection", "NAMES", COLLECTIONS)
+@COLLECTION.option
 def key(reading: Tracing, asked: AnalysisRequest, pattern: str, collection: str | None) -> AnalysisResult:
     """Show the history of documents whose key matches PATTERN: a glob, or a /regular expression/.
 

@@ -120,36 +120,56 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: What the levels of redaction are, in whichever command.
 LEVELS = "partial: keys, values, xattrs, users, buckets; full: names of collections, scopes and clients, and hosts too."
-#: The help of --collection.
-COLLECTIONS = "Collections: shop.carts · carts · 0x8,0x9 · '!_default'."
-#: option, the function that parses its text to a clause, its metavar, its help
-_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
-    ("opcode", clauses.by_opcode, "NAMES", "Messages: mutation,deletion · 0x57 · '!noop'."),
-    ("vbucket", clauses.by_vbucket, "RANGES", "vBuckets: 7 · 0-63,512."),
-    ("seqno", clauses.by_seqno, "RANGES", "Sequence numbers: 42 · 100-200 · 100- · -50."),
-    ("kind", clauses.by_kind, "KIND", "request or response."),
-    ("status", clauses.by_status, "NAMES", "Responses by status: rollback · 0x23 · '!success'."),
-    ("key", clauses.by_key, "PATTERN", "Keys: 'user::*' · '/^user::[0-9]+$/'."),
-    ("collection", clauses.by_collection, "NAMES", COLLECTIONS),
-    ("opaque", clauses.by_opaque, "NUMBERS", "Opaques: 0xdeadbeef."),
-    ("stream-id", clauses.by_stream_id, "NUMBERS", "DCP stream ids."),
+
+
+class ClauseOption(NamedTuple):
+    """An option that chooses; given several times, its values add up, as those of a list do."""
+
+    name: str
+    parse: Callable[[str], Clause]  #: its text
+    metavar: str
+    text: str  #: of help
+
+    def option(self, command: Command) -> Command:
+        """Add the option to a command."""
+
+        def join(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
+            return BETWEEN.join(values) if values else None
+
+        made = click.option(f"--{self.name}", metavar=self.metavar, help=self.text, multiple=True, callback=join)
+        return made(command)
+
+
+VBUCKET = ClauseOption("vbucket", clauses.by_vbucket, "RANGES", "vBuckets: 7 · 0-63,512.")
+COLLECTION = ClauseOption(
+    "collection", clauses.by_collection, "NAMES", "Collections: shop.carts · carts · 0x8,0x9 · '!_default'."
 )
-_CAPTURE_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
-    ("connection", clauses.by_connection, "NUMBERS", "Connections by their number."),
-    ("host", clauses.by_host, "ADDRESSES", "Frames from or to an address."),
-    ("port", clauses.by_port, "PORTS", "Frames from or to a TCP port."),
+STREAM_ID = ClauseOption("stream-id", clauses.by_stream_id, "NUMBERS", "DCP stream ids.")
+_CLAUSES = (
+    ClauseOption("opcode", clauses.by_opcode, "NAMES", "Messages: mutation,deletion · 0x57 · '!noop'."),
+    VBUCKET,
+    ClauseOption("seqno", clauses.by_seqno, "RANGES", "Sequence numbers: 42 · 100-200 · 100- · -50."),
+    ClauseOption("kind", clauses.by_kind, "KIND", "request or response."),
+    ClauseOption("status", clauses.by_status, "NAMES", "Responses by status: rollback · 0x23 · '!success'."),
+    ClauseOption("key", clauses.by_key, "PATTERN", "Keys: 'user::*' · '/^user::[0-9]+$/'."),
+    COLLECTION,
+    ClauseOption("opaque", clauses.by_opaque, "NUMBERS", "Opaques: 0xdeadbeef."),
+    STREAM_ID,
 )
-_FRAME_CLAUSES: tuple[tuple[str, Callable[[str], Clause], str, str], ...] = (
-    ("frame", clauses.by_frame, "NUMBERS", "Frames by their number: 7 · 100-200,512."),
+CAPTURE_CLAUSES = (
+    ClauseOption("connection", clauses.by_connection, "NUMBERS", "Connections by their number."),
+    ClauseOption("host", clauses.by_host, "ADDRESSES", "Frames from or to an address."),
+    ClauseOption("port", clauses.by_port, "PORTS", "Frames from or to a TCP port."),
 )
+_FRAME = ClauseOption("frame", clauses.by_frame, "NUMBERS", "Frames by their number: 7 · 100-200,512.")
 #: only where each frame is read together with its request
-_LATENCY = (
+LATENCY = ClauseOption(
     "latency",
     clauses.by_latency,
     "BOUND",
     "Responses by the time since their request: '>5ms' · '<=250us'; of several, all must hold.",
 )
-_ALL_CLAUSES = (*_CLAUSES, *_CAPTURE_CLAUSES, *_FRAME_CLAUSES, _LATENCY)
+_ALL_CLAUSES = (*_CLAUSES, *CAPTURE_CLAUSES, _FRAME, LATENCY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +238,7 @@ def selection_options(*, captures: bool, frames: bool = False, count: bool = Tru
     """
 
     def add(command: Command) -> Command:
-        rows = _CLAUSES + (_CAPTURE_CLAUSES if captures else ()) + (_FRAME_CLAUSES if frames else ())
+        rows = (*_CLAUSES, *CAPTURE_CLAUSES * captures, *(_FRAME,) * frames)
         if captures:
             command = window_options(command)
         command = click.option("--problems", is_flag=True, help="Only frames with problems.")(command)
@@ -226,8 +246,8 @@ def selection_options(*, captures: bool, frames: bool = False, count: bool = Tru
             command = click.option(
                 "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N matching frames."
             )(command)
-        for name, _, metavar, text in reversed(rows):
-            command = clause_option(name, metavar, text)(command)
+        for row in reversed(rows):
+            command = row.option(command)
         return command
 
     return add
@@ -261,26 +281,12 @@ def time_option(delta: str = "since the frame above") -> Callable[[Command], Com
     return click.option("-t", "--time", type=kinds, help=_TIMES.format(delta=delta))
 
 
-def latency_option(command: Command) -> Command:
-    """Add the option that chooses responses by how long they took."""
-    return clause_option(_LATENCY[0], *_LATENCY[2:])(command)
-
-
-def clause_option(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
-    """Return an option that chooses; given several times, its values add up, as those of a list do."""
-
-    def join(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
-        return BETWEEN.join(values) if values else None
-
-    return click.option(f"--{name}", metavar=metavar, help=text, multiple=True, callback=join)
-
-
 def selection(options: dict[str, Any]) -> Selection:
     """Take the options that choose frames out of ``options``, and return the selection. Raises FilterError."""
-    names = [name for name, _, _, _ in _ALL_CLAUSES] + ["since", "until"]
+    names = [each.name for each in _ALL_CLAUSES] + ["since", "until"]
     given = {name: options.pop(name.replace("-", "_"), None) for name in names}
     texts = {name: text for name, text in given.items() if text is not None}
-    found = [parse(texts[name]) for name, parse, _, _ in _ALL_CLAUSES if name in texts]
+    found = [each.parse(texts[each.name]) for each in _ALL_CLAUSES if each.name in texts]
     if options.pop("problems", False):
         found.append(clauses.with_problems)
     window = _window(texts.get("since"), texts.get("until"), zone_in(options))

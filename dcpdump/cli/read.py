@@ -9,6 +9,7 @@ from dcpdump.capture import expand
 from dcpdump.cli.frame_output import ContextOutput, FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import (
+    LATENCY,
     PROCESSES,
     Display,
     InputOptions,
@@ -17,7 +18,6 @@ from dcpdump.cli.options import (
     display_options,
     input_of,
     input_options,
-    latency_option,
     selection,
     selection_options,
     summary_of,
@@ -44,7 +44,7 @@ from dcpdump.text import counted
 )
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True)
-@latency_option
+@LATENCY.option
 @display_options(tuple(OUTPUTS))
 @time_option()
 @click.option(

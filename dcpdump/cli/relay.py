@@ -16,11 +16,11 @@ from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import (
+    LATENCY,
     display,
     display_options,
     key_logs,
     keylog_option,
-    latency_option,
     selection,
     selection_options,
     summary_of,
@@ -143,7 +143,7 @@ class SavedPackets:
     help="The server, at port 11210 by default.",
 )
 @selection_options(captures=True)
-@latency_option
+@LATENCY.option
 @keylog_option
 @click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well, with made-up headers.")
 @display_options(tuple(OUTPUTS))

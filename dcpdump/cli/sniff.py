@@ -15,6 +15,7 @@ from dcpdump.capture.live import ANY, Live, LiveQueue, Rotation, Save, drop_priv
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import (
+    LATENCY,
     Display,
     display,
     display_options,
@@ -22,7 +23,6 @@ from dcpdump.cli.options import (
     jobs_option,
     key_logs,
     keylog_option,
-    latency_option,
     load_ciphers,
     selection,
     selection_options,
@@ -194,7 +194,7 @@ def tap(options: dict[str, Any], port: str | None) -> Tap:
     ),
 )
 @selection_options(captures=True)
-@latency_option
+@LATENCY.option
 @interface_options()
 @keylog_option
 @click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well.")
