@@ -180,19 +180,21 @@ def eviction_lines(dissector: Dissector) -> Iterator[str]:
         )
 
 
+_ALIGN = "--align (of diagnose, streams, read …) makes them one timeline"
+
+
 def clock_lines(dissector: Dissector, captures: Sequence[Capture]) -> Iterator[str]:
     """Say that connections were captured at two points, by how much their clocks differ, and what to do."""
     offset, aligns = dissector.balance.offset_ms, len(captures) > 1 and not any(each.moved_ns for each in captures)
     if offset is not None:
         yield (
             f"dcpdump: note: what was sent was captured twice, by clocks that differ by {abs(offset) / 1000:g} s: "
-            f"times are those of what comes first; {'--align moves those of a capture; ' * aligns}"
-            "to compare two captures, dcpdump diff A B"
+            f"times are those of what comes first; {f'{_ALIGN}; ' * aligns}to compare two captures, dcpdump diff A B"
         )
     elif aligns and dissector.balance.mostly_repeated:
         yield (
             "dcpdump: note: much of what was sent was captured twice, and not at one time: where captures have "
-            "different clocks, --align moves their times"
+            f"different clocks, {_ALIGN}"
         )
 
 

@@ -32,7 +32,7 @@ def at(place: Place, clock_ns: int, lost: str = "") -> list[Packet]:
 
 
 @pytest.mark.parametrize("lost", [("", ""), ("here", "there")], ids=["all of it", "with losses"])
-@pytest.mark.parametrize("clock_ns", [1_500 * MS, -1_500 * MS, 86_400 * S])
+@pytest.mark.parametrize("clock_ns", [1_500 * MS, -1_500 * MS])
 @pytest.mark.parametrize("command", ["read -f ndjson", "streams -f ndjson", "stats -f ndjson", "diagnose", "check"])
 def test_rows_are_those_of_captures_by_one_clock(
     command: str, clock_ns: int, lost: tuple[str, str], tmp_path: Path
@@ -58,7 +58,8 @@ ALL = len([each for each in captured(FRAMES, HERE) if len(each.data) > 54])
 
 
 def test_the_offset_is_that_of_the_clocks_whatever_packets_took_on_their_way(tmp_path: Path) -> None:
-    assert offset(tmp_path, at(HERE, 0), at(THERE, 7 * S)) == [Move(), Move(-7 * S, 0, ALL)]
+    for clock_ns in (7 * S, -7 * S, 86_400 * S):
+        assert offset(tmp_path, at(HERE, 0), at(THERE, clock_ns)) == [Move(), Move(-clock_ns, 0, ALL)]
     assert offset(tmp_path, at(HERE, 0), at(OFFLOADED, 7 * S))[1].ns == pytest.approx(-7 * S, abs=4 * MS)
 
 
@@ -156,9 +157,10 @@ def test_commands_that_do_not_move_times_have_no_such_option(command: str) -> No
 
 def test_a_diagnosis_of_captures_by_two_clocks_says_what_to_try(tmp_path: Path) -> None:
     one, two = written(at(HERE, 0), tmp_path / "1.pcap"), written(at(THERE, S), tmp_path / "2.pcap")
-    assert "; --align moves those of a capture; " in run(f"dcpdump diagnose {one} {two}").err
+    said_of_it = run(f"dcpdump diagnose {one} {two}").err
+    assert "; --align (of diagnose, streams, read …) makes them one timeline; to compare two captures, " in said_of_it
     assert "--align" not in run(f"dcpdump diagnose {one} {two} --align").err
     large = captured(said(stream(range(1, 400), value="v" * 1000)), HERE)  # more than is remembered to be compared
     written(large, one)
     written([packet._replace(ts_ns=(packet.ts_ns or 0) + S) for packet in large], two)
-    assert "where captures have different clocks, --align moves their times" in run(f"dcpdump diagnose {one} {two}").err
+    assert "where captures have different clocks, --align (of " in run(f"dcpdump diagnose {one} {two}").err
