@@ -84,10 +84,10 @@ class Stop:
     def __init__(self, on_signal: Callable[[], None] | None = None) -> None:
         self.status: int | None = None  #: the exit code, once a signal was received
         self._on_signal = on_signal
-        self._before: list[dict[signal.Signals, Any]] = []
+        self._before: list[dict[int, Any]] = []
 
     def __enter__(self) -> "Stop":
-        self._before.append({number: signal.signal(number, self._receive) for number in _heeded()})
+        self._before.append(_handle(self._receive, signal.SIGINT, signal.SIGTERM))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -109,7 +109,7 @@ class Stop:
 
 def exit_at_signals() -> None:
     """Let a signal end the process silently, with its exit code: nothing was begun."""
-    _set_handlers(lambda number, _: os._exit(_STATUS[signal.Signals(number)]))
+    _handle(lambda number, _: os._exit(_STATUS[signal.Signals(number)]))
 
 
 def raise_at_signals() -> None:
@@ -117,7 +117,7 @@ def raise_at_signals() -> None:
     global _raised
     _raised = None
     sys.unraisablehook = _pass_over
-    _set_handlers(_raise)
+    _handle(_raise)
 
 
 def raise_again() -> None:
@@ -128,7 +128,7 @@ def raise_again() -> None:
 
 def end_at_signals() -> None:
     """Let a signal end the process silently: nothing is left to report. The interpreter runs no handlers any more."""
-    _set_handlers(signal.SIG_DFL)
+    _handle(signal.SIG_DFL)
 
 
 def clean_up() -> None:
@@ -154,17 +154,13 @@ def raised() -> int | None:
     return _raised
 
 
-def _set_handlers(handler: "Callable[[int, FrameType | None], object] | signal.Handlers") -> None:
-    """Handle the signals that end a run, but those that whoever started it has ignored, as nohup does."""
-    for number in _STATUS:
-        if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, handler)
+def _handle(handler: "Callable[[int, FrameType | None], object] | signal.Handlers", *always: int) -> dict[int, Any]:
+    """Handle the signals that end a run, and return what handled them.
 
-
-def _heeded() -> list[signal.Signals]:
-    """Return the signals that may end a run; not SIGHUP where whoever started it has it ignored, as nohup does."""
-    always = signal.SIGINT, signal.SIGTERM
-    return [number for number in _STATUS if number in always or signal.getsignal(number) != signal.SIG_IGN]
+    A signal that was ignored when the run began, as nohup has it, stays ignored; ``always``: not these.
+    """
+    heeded = [number for number in _STATUS if number in always or signal.getsignal(number) != signal.SIG_IGN]
+    return {number: signal.signal(number, handler) for number in heeded}
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
@@ -189,8 +185,7 @@ def _pass_over(dropped: "sys.UnraisableHookArgs") -> None:
 
 def _next_ends_all(number: int) -> int:
     global _hung_up
-    for each in _heeded():
-        signal.signal(each, _end)
+    _handle(_end, signal.SIGINT, signal.SIGTERM)
     status = _STATUS[signal.Signals(number)]
     if status == ExitCode.HUNG_UP:
         _hung_up = True
