@@ -16,6 +16,7 @@ from dcpdump.streams.silence import held_until
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import Window
 from dcpdump.streams.wording import clock, span
+from dcpdump.text import counted
 
 # -- whether flow control holds a producer back at the end, and how that is known ---------------------
 # Of an exact account it is seen. Of a relative one, or where the buffer's size was not captured, it is inferred from
@@ -343,9 +344,10 @@ def derived(mark: Mark, anchor: Mark) -> Iterator[Suspect]:
             continue
         name, now, size = find(opcode).name, mark.frames[opcode - FIRST], anchor.kinds[opcode - FIRST]
         part, rest = left // frames, (size - left) // frames
-        if part * frames == left:
-            how = f"{part:,} bytes of each {name} not acknowledged"
-            how = how if part > 0 else f"{-part:,} bytes too many acknowledged for each {name}"
+        alike = " or of another that comes as often" * (anchor.frames.count(frames) > 1)
+        if part * frames == left < size:
+            how = f"{counted(part, 'byte')} of each {name}{alike} not acknowledged"
+            how = how if part > 0 else f"{counted(-part, 'byte')} too many acknowledged for each {name}{alike}"
             yield Suspect(opcode, f"{name} part", now, part * now, how, True)
         if rest * frames == size - left and 0 < rest < size:
             how = f"acknowledges {rest:,} bytes of each {name}, however long it is"
@@ -478,7 +480,7 @@ def _ways(mark: Mark, *, fully: bool) -> Iterator[tuple[Suspect, ...]]:
         yield from ((each,) for each in (*partly(mark), *everything(mark)) if each.bytes == left)
         yield from sums(kinds, left, 2)
         yield from ((each,) for each in derived(mark, mark))
-        yield from sums(kinds, left, 3)
+        yield from sums([*forgotten(mark)], left, 3)  # with versions, almost anything comes to it
 
 
 def _singles(mark: Mark) -> Iterator[Suspect]:

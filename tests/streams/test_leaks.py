@@ -214,6 +214,29 @@ def test_keys_or_values_that_are_not_counted_show_as_bytes_of_each_message() -> 
     ]
 
 
+@pytest.mark.parametrize(
+    ("short", "text"),
+    [
+        (1, f"1 byte of each {MARKER_NAME} or of another that comes as often not acknowledged"),
+        (-10, f"10 bytes too many acknowledged for each {MARKER_NAME} or of another that comes as often"),
+        (190, "95 bytes of each DCP_MUTATION not acknowledged"),
+        (
+            333,
+            "perhaps counts headers alone",
+        ),  # more than any of them has, and a sum of versions besides would explain anything
+    ],
+)
+def test_bytes_of_each_message_are_no_more_than_it_has_and_of_each_kind_that_may_be_it(short: int, text: str) -> None:
+    window = Window(complete=True, size=40_000)
+    for second in range(40):
+        for kind, size in ((MARKER, 44), (MUTATION, 160), (MUTATION, 160), (DELETION, 53)):
+            window.sends(kind, size, 0, second * SECOND)
+        window.acknowledges(417 - short, second * SECOND + 1)
+    found = leak(window)
+    assert found is not None
+    assert found.text == text
+
+
 def test_what_nothing_explains_says_by_when_it_was_as_much() -> None:
     """Every message is short of the number of the packet, for what that is worth."""
     window = window_of(lambda frame: max(0, rightly(frame) - frame.data[23] % 11 - len(frame.data) % 3))
