@@ -290,8 +290,8 @@ class Clients:
     def lost_since(self, connection: ConnectionState, ts_ns: int | None) -> Unknown | None:
         """Return what may hide that the consumer of a connection asked for something after a time.
 
-        That it did not is said only where each request of it would have been captured: on any of its connections, and
-        on any between the same two hosts.
+        That it did not is said only where each request of it would have been captured: on any of its connections, on
+        any between the same two hosts, and on any that has its name, as it may be restarted elsewhere.
         """
         found = lost_since(connection, ts_ns)
         if found is not None or ts_ns is None:
@@ -300,7 +300,7 @@ class Clients:
         if other is None and self._ledger.evicted_lost_ns >= ts_ns:
             return Unknown(Reason.BYTES_LOST, "bytes of connections that were not kept in memory were lost or skipped")
         if other is None:
-            torn = (self._torn.get(owner, []) for owner in owners(connection))
+            torn = (self._torn.get(owner, []) for owner in _maybe_owners(connection))
             many = any(len(each) - bisect_left(each, ts_ns, key=itemgetter(0)) > FURTHER for each in torn)
             text = f"bytes of over {FURTHER} connections of its host were lost, not all were compared"
             return Unknown(Reason.TOO_MANY, text) if many else None
@@ -316,18 +316,22 @@ class Clients:
         """
         found: dict[Owner, list[tuple[int, ConnectionState]]] = {}
         if any(each.lossy for each in self._ledger.connections.values()):
-            for owner, connections in self._connections.items():
-                torn = ((max(each.last_loss_ns, _late_ns(each)), each) for each in connections)
-                found[owner] = sorted((each for each in torn if each[0]), key=itemgetter(0))
+            for each in self._ledger.connections.values():
+                torn_ns = max(each.last_loss_ns, _late_ns(each))
+                for owner in _maybe_owners(each) if torn_ns else ():
+                    found.setdefault(owner, []).append((torn_ns, each))
+        for torn in found.values():
+            torn.sort(key=itemgetter(0))
         return found
 
     def _torn_after(self, connection: ConnectionState, ts_ns: int) -> Iterator[ConnectionState]:
         """Yield other connections on which the consumer of one may have asked, and which lost bytes after a time."""
-        for owner in owners(connection):
+        for owner in _maybe_owners(connection):
             torn = self._torn.get(owner, [])
             at = bisect_left(torn, ts_ns, key=itemgetter(0))
             for _, each in islice(torn, at, at + FURTHER):
-                if each is not connection and (same(connection, each) or hosts(connection) == hosts(each)):
+                mine = same(connection, each) or alike(connection, each) or hosts(connection) == hosts(each)
+                if mine and each is not connection:
                     yield each
 
     def unseen(self, connection: ConnectionState, after_ns: int | None) -> Unknown | None:
@@ -484,6 +488,12 @@ def _fits(stream: Stream, other: Stream) -> bool:
         return True
     mine, theirs = stream.request, other.request
     return mine is not None and theirs is not None and mine.purpose == theirs.purpose
+
+
+def _maybe_owners(connection: ConnectionState) -> tuple[Owner, ...]:
+    """Return by what the connections are found that may be of a connection's consumer."""
+    name = connection.identity.numberless or connection.identity.family
+    return owners(connection) if name is None else (*owners(connection), ("name", name))
 
 
 def _say(one: ConnectionState, other: ConnectionState) -> bool:

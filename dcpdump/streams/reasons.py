@@ -347,6 +347,8 @@ def _unknown(request: Request, names: Names | None) -> str:
     if request.status == UNKNOWN_SCOPE:
         return f"unknown scope {scope_text(shortened(request.scope or ''), names)}".rstrip()
     asked = request.collections or ()
+    if not request.readable:
+        return "unknown collection: its JSON is not known"
     if not asked:
         return "unknown collection: the default one was dropped, if it asked for no other"
     said = {number_of(each) for each in _NAMED.findall(request.said)}

@@ -106,9 +106,9 @@ CASES = {
     "another consumer lost something": (moved("-", name="indexer"), 0,
         "unknown: ended (StateChanged (2) at 12:00:00.025; not asked for again here in 60 s: another node may know, "
         "and this capture has no connection of its client to one)"),
-    "a consumer on another host lost something": (moved("-", where=f"10.0.0.8:40001 {OTHER_NODE}"), 0,
-        "unknown: ended (StateChanged (2) at 12:00:00.025; not asked for again here in 60 s: another node may know, "
-        "and this capture has no connection of its client to one)"),
+    "a consumer of that name on another host lost something": (moved("-", where=f"10.0.0.8:40001 {OTHER_NODE}"), 0,
+        "unknown: ended (StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of "
+        "connection 1 were lost)"),
     "one between the same hosts lost something": (moved("-", name="indexer", where=f"10.0.0.9:40001 {NODE}"), 0,
         "unknown: ended (StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of "
         "connection 1 were lost)"),
