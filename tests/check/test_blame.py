@@ -3,8 +3,8 @@
 import pytest
 
 from dcpdump.net.packet import Packet
-from tests.support.check_cases import NOOP, PLAIN, STREAM, WINDOW, items
-from tests.support.conversation import opening, packets, said
+from tests.support.check_cases import NOOP, NOOPS, PLAIN, SASL, STREAM, WINDOW, items
+from tests.support.conversation import HELLO, opening, packets, said
 from tests.support.findings import brief, certain, found, judged
 from tests.support.packets import ACK, FIN, SECOND, ethernet, flow, ipv4_tcp
 
@@ -46,6 +46,8 @@ PREPARE += "RX prepare{vb=6, opaque=0x55, seqno=777, key=p, lvl=1}\nTX buffer-ac
 COUNTED = (
     sum(len(each.data) for each in said(PREPARE % 0) if each.data[:2] in (b"\x80\x56", b"\x80\x57", b"\x80\x60")) + 2
 )
+AT_ONCE = "TX sasl-auth{key=PLAIN, value=x}\nTX select-bucket{key=b}\nTX open{flags=0x5, key=app}\n"
+AT_ONCE += "".join(f"RX {each}-response{{success}}\n" for each in ("sasl-auth", "select-bucket", "open"))
 LATE = PLAIN + STREAM + NINE.replace("9", "900") + "TX close-stream{vb=5, opaque=0x99}\nWAIT 31\n" + items(1, 70)
 LATE += "WAIT 10\nRX close-stream-response{success, opaque=0x99}\n" + items(71, 200)
 
@@ -72,6 +74,8 @@ CASES = {
     "more than that": (PREPARE % (COUNTED + 1), "DCP111 violation KeyEexists; DCP504 violation"),
     "an answer after half a minute": (LATE, "DCP107 suspicious; DCP513 info"),
     "quiet commands": (PLAIN + "TX getq{key=a}\nWAIT 31\n" + NOOP, ""),
+    "all at once behind a login that is refused, and another": (
+        HELLO % ("", "") + SASL % "autherror" + AT_ONCE + NOOPS + STREAM, ""),
     "silence where the capture ends": (PLAIN + "TX stream-request{vb=6, opaque=0x66}\n", ""),
 }  # fmt: skip
 

@@ -21,7 +21,7 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_REQ,
     WANTED,
 )
-from dcpdump.streams.phases import SetupEvent, allows
+from dcpdump.streams.phases import SetupEvent, SetupPhase, allows
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.text import nearest
@@ -68,8 +68,8 @@ def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     Source: daemon/mcbp_validators.cc
     """
     if frame.opcode == OPEN:
-        if allows(connection.setup.phase, SetupEvent.OPEN):
-            return None
+        if connection.setup.phase is not SetupPhase.OPEN:
+            return None  # of a login that was refused DCP201 says so
         if connection.exchanges.early(frame.direction, OPEN, frame.opaque) is not None:
             return None  # that success was the answer to this one, captured before it
         return f"DCP_OPEN, though frame {connection.setup.accepted_frame} opened the connection"
