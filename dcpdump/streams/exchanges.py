@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.facts import UnansweredRequest
+from dcpdump.streams.facts import UnansweredRequest, between
 from dcpdump.streams.frame_event import FrameEvent, place_of
 from dcpdump.streams.opcode_kinds import (
     CLOSE_STREAM,
@@ -66,6 +66,7 @@ class Exchanges:
     unseen: dict[RequestKind, int] = field(default_factory=dict)
     #: the frame before which the request was sent that is not in the capture, of the latest answer to such a one
     torn: bool = False  #: bytes were lost
+    lost_ns: int | None = None  #: when that was, the latest
     unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
     by_key: dict[RequestKey, list[UnansweredRequest]] = field(default_factory=dict)
     by_kind: dict[RequestKind, dict[int, UnansweredRequest]] = field(
@@ -107,6 +108,8 @@ class Exchanges:
                 return early.answer
         if self.count >= MOST:
             self._forget_beyond(MOST_STREAMS if request.opcode == STREAM_REQ else MOST, request.opcode)
+        since_ns = between(self.lost_ns, request.ts_ns)
+        waiting.overlaps = since_ns is not None and 0 <= since_ns <= OUT_OF_ORDER_NS
         self.fresh.add(place)
         self.by_key.setdefault(place, []).append(waiting)
         self.by_kind.setdefault(kind, {})[request.number] = waiting
@@ -148,6 +151,8 @@ class Exchanges:
             return queue[0]
         waiting = queue[0]
         self._drop(waiting)
+        if waiting.overlaps and (between(waiting.frame.ts_ns, answer.ts_ns) or 0) > _NEAR_NS:
+            waiting.doubtful = True
         self._compare_times(waiting.frame, answer)
         self.answered[kind] = max(self.answered.get(kind, 0), waiting.frame.number)
         return waiting
@@ -214,12 +219,12 @@ class Exchanges:
         """Return the kinds of requests that wait."""
         return [kind for kind, waiting in self.by_kind.items() if waiting]
 
-    def lose(self) -> None:
-        """Take it that bytes were lost: answers may have been among them.
+    def lose(self, ts_ns: int | None) -> None:
+        """Take it that bytes were lost, by a time: answers may have been among them.
 
         Of several requests with one opaque it is then unknown which of them the next answer is for.
         """
-        self.torn = True
+        self.torn, self.lost_ns = True, ts_ns
         self.close()
         self.unasked.clear()
         self.noops.clear()

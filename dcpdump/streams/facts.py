@@ -108,6 +108,9 @@ class UnansweredRequest:
     stream: "Stream | None" = None  #: of a stream request
     request: "Request | None" = None
     doubtful: bool = False  #: bytes were lost since, and maybe its answer
+    overlaps: bool = (
+        False  #: bytes were lost just before, and its answer may be among them if the capture is disordered
+    )
     echo: int = 0  #: the number of a request with its opcode and opaque that came instead of its answer
     behind: bool = False  #: others with its opaque were sent before it, and the next answer may be to one of those
 

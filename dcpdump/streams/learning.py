@@ -353,13 +353,16 @@ def doubt(connection: ConnectionState, streams: Iterable[Stream]) -> None:
 
     ``streams``: those of the connection that are to be judged.
     """
-    unpaired = connection.exchanges.unpaired
-    if not (connection.lookup.shared or unpaired) or not connection.doubtful:
+    if not connection.doubtful:
         return
-    for stream in streams:
-        for request in stream.requests:
-            mixed = connection.lookup.shares(request.opaque) or request.opaque in unpaired
-            request.ambiguous |= request.torn and mixed
+    requests, unpaired = [each for stream in streams for each in stream.requests], connection.exchanges.unpaired
+    behind = {each.opaque for each in requests if each.doubtful}  # an answer may be that of the one before
+    for each in requests:
+        mixed = connection.lookup.shares(each.opaque) or each.opaque in unpaired
+        if each.status is None:
+            each.ambiguous |= connection.torn and (mixed or each.opaque in behind)
+        else:
+            each.ambiguous |= each.torn and mixed
 
 
 def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream | None:

@@ -29,6 +29,7 @@ from dcpdump.streams.rollbacks import Rollback, find_rollbacks
 from dcpdump.streams.silence import CaptureEnds, Silences, held_up, is_recent
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.window import OUT_OF_ORDER_NS
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 
 # -- how a connection ended, by whom and why: what its streams and its reconnects are judged by -------
@@ -280,7 +281,8 @@ class Judge:
 
     def _unanswered(self, stream: Stream, request: Request) -> Verdict:
         connection = stream.connection
-        lost = lost_since(connection, request.ts_ns)
+        asked_ns = None if request.ts_ns is None else request.ts_ns - OUT_OF_ORDER_NS
+        lost = lost_since(connection, asked_ns)
         if lost is not None:
             return Verdict(VerdictKind.UNKNOWN, lost.reason, f"no answer to its request was captured: {lost.text}")
         if request.ambiguous:

@@ -51,6 +51,7 @@ def damages(captured: list[Packet], rng: Random) -> Iterator[tuple[str, list[Pac
     yield "late", captured[rng.randint(0, len(captured) // 2) :]
     yield "lossy", [each for each in captured if rng.random() > 0.01]
     yield "shuffled", shuffled(captured, rng)
+    yield "lossy and shuffled", shuffled([each for each in captured if rng.random() > 0.02], rng)
     for client in (True, False):
         yield "one side", [each for each in captured if by_client(each) is client]
 
