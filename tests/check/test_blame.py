@@ -3,8 +3,8 @@
 import pytest
 
 from dcpdump.net.packet import Packet
-from tests.support.check_cases import NOOP, NOOPS, PLAIN, SASL, STREAM, WINDOW, items
-from tests.support.conversation import HELLO, opening, packets, said
+from tests.support.check_cases import NOOP, PLAIN, SASL, STREAM, WINDOW, items
+from tests.support.conversation import HELLO, NOOPS, opening, packets, said
 from tests.support.findings import brief, certain, found, judged
 from tests.support.packets import ACK, FIN, SECOND, ethernet, flow, ipv4_tcp
 
