@@ -147,8 +147,8 @@ _BY_NAME: dict[str, click.ParamType] = {  # type: ignore[type-arg]
 CONFIG_VARIABLE = "DCPDUMP_CONFIG"
 #: What neither a file nor an environment variable may set, by the names of parameters.
 GIVEN_ONLY = frozenset(
-    "output out write force fail_on select ignore no_check show_secrets salt with_secrets help schema explain listed "
-    "list_interfaces count debug megabytes seconds files salvage".split()
+    "output out write force fail_on select ignore no_check show_secrets salt with_secrets brief help schema explain "
+    "listed list_interfaces count debug megabytes seconds files salvage".split()
 )
 #: And of commands that end with 1 where something is wrong: what chooses is what is judged.
 _JUDGED = frozenset("connection host port vbucket stream_id since until idle".split())
@@ -321,7 +321,7 @@ class BriefHelp(click.Command):
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "allow_from_autoenv": False}
-        self.params.append(click.Option(["help", "-h"], callback=_show, help="Show what is used most.", **how))
+        self.params.append(click.Option(["brief", "-h"], callback=_show, help="Show what is used most.", **how))
 
     def get_brief_help(self, ctx: click.Context) -> str:
         """Return the help of -h: how to use the command, what it does, what it is usually given."""
