@@ -24,7 +24,7 @@ from setuptools.command.build_ext import build_ext
 
 #: The modules that are compiled. They are ordinary Python, and leave what they do to the interpreter just as well.
 COMPILED = """
-batch/cutting batch/document_runs batch/learning batch/plans
+batch/cutting batch/document_runs batch/scan batch/plans
 big_endian conversation
 capture/plain_pcap
 net/batch net/bytestream net/connections net/endpoints net/layers net/reassembly

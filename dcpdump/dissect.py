@@ -16,7 +16,7 @@ from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.reassembly import Counters
 from dcpdump.record import Record
-from dcpdump.tls.report import TlsReport
+from dcpdump.tls.outcome import TlsReport
 from dcpdump.tls.secrets import Secrets
 from dcpdump.wire.collection_names import NAME, NAMING, Said, ServerNames, said_by
 from dcpdump.wire.decode import decode

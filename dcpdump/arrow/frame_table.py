@@ -19,8 +19,8 @@ from dcpdump.arrow import zero_copy as laid
 from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary, encodable, fitted
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array, distinct
-from dcpdump.batch.learning import INFERRED, UNDERLYING
 from dcpdump.batch.part import Group, Part
+from dcpdump.batch.scan import INFERRED, UNDERLYING
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Record, as_json, framing, shown_body
 from dcpdump.redact import Redactor

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, Union
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.cutting import MOST_WEIGHT, Cutting
 from dcpdump.batch.ends import Lost, ends_of
-from dcpdump.batch.learning import Learning, Picking
+from dcpdump.batch.scan import FilteredScan, Scan
 from dcpdump.conversation import Conversation
 from dcpdump.dissect import Dissector
 from dcpdump.filter.choices import Ranges, Wanted
@@ -259,9 +259,9 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         """Make a part of frames, and update their sessions. NumPy is imported here."""
         from dcpdump.batch.part import part_of
 
-        learning = Learning(frames, first, involved)
-        rows, records = learning.rows(self._record, show_secrets=self._show_secrets)
-        self.tally.dcp_frames += learning.dcp  # the others were counted when they were decoded
+        scan = Scan(frames, first, involved)
+        rows, records = scan.rows(self._record, show_secrets=self._show_secrets)
+        self.tally.dcp_frames += scan.dcp  # the others were counted when they were decoded
         part = part_of(frames, first, rows, records, lambda place: ends_of(involved[place >> 1], place & 1))
         part.names.update({number: each.names for number, each in involved.items() if each.names.any})
         return part
@@ -347,19 +347,19 @@ class Picker(BlockDissector[Union[Picked, "Part"]]):
         self._wanted = wanted
 
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Picked | Part":
-        picking = Picking(frames, first, involved, self._wanted)
+        scan = FilteredScan(frames, first, involved, self._wanted)
         most = most_of(frames)
-        if picking.count(most) > most:
+        if scan.count(most) > most:
             return self._part(frames, first, involved)
-        return Picked(self._pick(picking, first, len(frames), involved))
+        return Picked(self._pick(scan, first, len(frames), involved))
 
-    def _pick(self, picking: Picking, first: int, count: int, involved: dict[int, Conversation]) -> list[Record]:
+    def _pick(self, scan: FilteredScan, first: int, count: int, involved: dict[int, Conversation]) -> list[Record]:
         records: list[Record] = []
         at = -1
-        while (at := picking.next(at + 1)) < count:
-            place = picking.place()
-            records.append(self._record(involved[place >> 1], place & 1, picking.raw(at), first + at))
-        self.tally.dcp_frames += picking.dcp
+        while (at := scan.next(at + 1)) < count:
+            place = scan.place()
+            records.append(self._record(involved[place >> 1], place & 1, scan.raw(at), first + at))
+        self.tally.dcp_frames += scan.dcp
         return records
 
 

@@ -14,8 +14,8 @@ import numpy as np
 from dcpdump.batch.block import BLOCK_BYTES
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array, records_at
-from dcpdump.batch.learning import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING, UNKNOWN, Later
 from dcpdump.batch.plans import PLANS, Plan
+from dcpdump.batch.scan import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING, UNKNOWN, Later
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Record
 from dcpdump.spec.field import Field
@@ -215,7 +215,7 @@ class Part:
 
     first: int
     data: bytes
-    row: Array  #: as in ``learning``: the frame's offset in ``data``, its plan, the state for its key
+    row: Array  #: as in ``scan``: the frame's offset in ``data``, its plan, the state for its key
     length: Array  #: by the header
     offset: Array
     gap_before: Array
@@ -277,7 +277,7 @@ class Part:
         return Keys(start, start + size, start + length, collection, split, ~split | (size > 0))
 
     def knows(self, bit: int) -> Array:
-        """Return a mask of the frames with one of the bits of ``learning`` set."""
+        """Return a mask of the frames with one of the bits of ``scan`` set."""
         known: Array = self.row & bit > 0
         return known
 
@@ -392,7 +392,7 @@ class Part:
 def part_of(
     frames: Frames, first: int, rows: list[int], records: dict[int, Record | Later], ends_of: Callable[[int], Ends]
 ) -> Part:
-    """Make a part of frames and the rows and records that ``learning`` made.
+    """Make a part of frames and the rows and records that ``scan`` made.
 
     ``first``: the number of the first frame; ``ends_of`` returns the direction for a number in ``frames``.
     """

@@ -18,11 +18,11 @@ from dcpdump.record import Json
 from dcpdump.redact import Redactor
 from dcpdump.spec.field import Holds
 from dcpdump.text import counted
-from dcpdump.tls import report as why
-from dcpdump.tls.report import TlsReport
+from dcpdump.tls import outcome as why
+from dcpdump.tls.outcome import TlsReport
 
 if TYPE_CHECKING:
-    from dcpdump.tls.report import Failure
+    from dcpdump.tls.outcome import Failure
 
 #: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
 SHOWN, READ, COUNTED = "shown", "read", "counted"

@@ -20,7 +20,7 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS
 from dcpdump.streams.wording import client, clock, short_name, span, times
 from dcpdump.text import counted, measured
-from dcpdump.tls.report import Failure
+from dcpdump.tls.outcome import Failure
 
 #: A connection that was blocked for less of its time was not slowed down by it.
 _PERMILLE = 5

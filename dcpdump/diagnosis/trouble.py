@@ -20,7 +20,7 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 if TYPE_CHECKING:
-    from dcpdump.tls.report import TlsReport
+    from dcpdump.tls.outcome import TlsReport
 
 
 class Command(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import cramjam
 import numpy as np
 
-import dcpdump.batch.learning as state
+import dcpdump.batch.scan as state
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, Packets, PcapPlace
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array

@@ -1,10 +1,12 @@
 """Read the bytes in what people copy out of terminals, logs, debuggers, source code and documents.
 
-It knows forms, not frames; only those that are printed field by field are put together again. What cannot be read
-without guessing is refused with the reason and a way out; bytes are never invented and never silently swapped.
+Begin with ``read_paste``: each form in ``FORMATS`` reads the complete text or declines. Before that, ``clipboard``
+removes quotes, prompts, line numbers and markup around the text. ``dumps`` reads rows behind offsets, ``packet_dumps``
+what has TCP/IP headers around it, ``numbers`` digits and separators, ``encodings`` base64 and escapes, ``literals``
+source code; ``logs`` searches for bytes in lines of other text. ``pasted`` has the result, and the refusals.
 
-Begin with ``read_paste``. ``clipboard`` takes wrappings off a text; then each form is tried: ``dumps``, ``packets``,
-``numbers``, ``encodings``, ``literals``; at last ``logs`` searches in lines. ``pasted`` has the result and refusals.
+Nothing is guessed: a text that can be read in two ways is refused with the reason and a way out; bytes are never added,
+moved or dropped silently. Imports ``net``, for the packets, and ``wire`` for headers that are printed as fields.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +19,7 @@ from dcpdump.paste.encodings import read_base64, read_percent, read_quoted_print
 from dcpdump.paste.literals import read_angled, read_literal
 from dcpdump.paste.logs import read_fields, read_log, read_prefixed
 from dcpdump.paste.numbers import read_digits
-from dcpdump.paste.packets import TCPDUMP, read_packet_json, without_packets
+from dcpdump.paste.packet_dumps import TCPDUMP, read_packet_json, without_packets
 from dcpdump.paste.pasted import EXAMPLE, LIMIT, NAME, Pasted, refuse_files, refuse_odd
 
 # A format reads the text wholly or declines with None; the first that reads it wins. One that recognises a form which

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from dcpdump.errors import PasteError
 from dcpdump.paste.encodings import unescape
 from dcpdump.paste.numbers import bytes_of_decimals
-from dcpdump.paste.packets import with_reassembled
+from dcpdump.paste.packet_dumps import with_reassembled
 from dcpdump.paste.pasted import CUT, LIMIT, Pasted, begins_frame, maybe_swapped, odd_byte
 from dcpdump.startup import lazy_pattern
 from dcpdump.text import counted

@@ -9,8 +9,8 @@ from binascii import hexlify
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from dcpdump.batch.learning import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING
 from dcpdump.batch.plans import PLANS, Plan, key_length
+from dcpdump.batch.scan import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING
 from dcpdump.big_endian import be16, be32
 from dcpdump.escape import safe
 from dcpdump.net.packet import NO_TIME

@@ -9,8 +9,8 @@ import numpy as np
 
 from dcpdump.batch.ends import Lost
 from dcpdump.batch.gather import Array
-from dcpdump.batch.learning import Later
 from dcpdump.batch.part import Part
+from dcpdump.batch.scan import Later
 from dcpdump.batch.statistics import Statistics
 from dcpdump.batch.traffic_over_time import Axis, Grid, Kind, TrafficOverTime
 from dcpdump.net.event import CARVED

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from dcpdump import __version__
 from dcpdump.check.rule import Severity
-from dcpdump.report import details, latency, tables, timeline, vbuckets, verdict
+from dcpdump.report import details, latency, tables, timeline, troubles, vbuckets
 from dcpdump.report.context import Context
 from dcpdump.report.draw import day, size, zone_name
 from dcpdump.report.html import Markup, element
@@ -65,7 +65,7 @@ def _page(context: Context, most_streams: int, most_maps: int) -> str:
     style, script = (files("dcpdump.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     maps, known = vbuckets.vbuckets(context, most_maps)
     sections = {
-        "verdict": verdict.verdict(context),
+        "verdict": troubles.verdict(context),
         "timeline": timeline.timeline(context),
         "vbuckets": maps,
         "flow": timeline.flow(context),

@@ -16,9 +16,9 @@ from dcpdump.batch.block import Block, blocks
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.filter import Masks, wanted_rows
 from dcpdump.batch.gather import Array
-from dcpdump.batch.learning import renumbered
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
+from dcpdump.batch.scan import renumbered
 from dcpdump.capture import Capture
 from dcpdump.net.limits import DEFAULT, IN_ORDER, OUT_OF_ORDER, Limits
 from dcpdump.net.packet import Packet

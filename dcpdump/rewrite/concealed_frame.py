@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from itertools import compress
 from typing import NamedTuple
 
-from dcpdump.batch.learning import INFERRED, UNDERLYING, UNKNOWN
 from dcpdump.batch.part import Part
 from dcpdump.batch.plans import PLANS
+from dcpdump.batch.scan import INFERRED, UNDERLYING, UNKNOWN
 from dcpdump.pseudonymize import Pseudonyms, digits, letters
 from dcpdump.record import Record
 from dcpdump.redact import (

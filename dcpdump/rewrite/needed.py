@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dcpdump.batch.gather import Array
-from dcpdump.batch.learning import INFERRED, UNDERLYING, Later
 from dcpdump.batch.part import Part
+from dcpdump.batch.scan import INFERRED, UNDERLYING, Later
 from dcpdump.record import as_json
 from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH

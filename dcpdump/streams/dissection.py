@@ -20,7 +20,7 @@ from dcpdump.batch.document_runs import (
     singles_of,
 )
 from dcpdump.batch.ends import Ends, ends_of
-from dcpdump.batch.learning import NEIGHBOURS, Later, Picking
+from dcpdump.batch.scan import NEIGHBOURS, FilteredScan, Later
 from dcpdump.conversation import Conversation
 from dcpdump.filter.choices import Wanted
 from dcpdump.net.connections import Delivery
@@ -332,12 +332,12 @@ class RunDissection(EndsWatching[RunPiece]):
             self._decoded = _REQUESTS
 
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> RunPiece:
-        picking = Picking(frames, first, involved, self._decoded, strict=True)
+        scan = FilteredScan(frames, first, involved, self._decoded, strict=True)
         decoded: dict[int, Record] = {}
         at, count = -1, len(frames)
-        while (at := picking.next(at + 1)) < count:
-            place = picking.place()
-            decoded[at] = self._record(involved[place >> 1], place & 1, picking.raw(at), first + at)
-        self.tally.dcp_frames += picking.dcp
+        while (at := scan.next(at + 1)) < count:
+            place = scan.place()
+            decoded[at] = self._record(involved[place >> 1], place & 1, scan.raw(at), first + at)
+        self.tally.dcp_frames += scan.dcp
         places = {place: ends_of(involved[place >> 1], place & 1) for place in dict.fromkeys(frames.places)}
         return RunPiece(frames, first, places, decoded)

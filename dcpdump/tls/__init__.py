@@ -3,5 +3,5 @@
 Begin with ``unsealer``: one connection. Each ``side`` is one direction, whose bytes ``records`` cuts into records;
 ``record_reader`` decides what a record is and which key decrypts it. A ``keyring`` makes the keys, from ``secrets`` and
 for the cipher ``suites``; only ``openers`` knows ciphers, and is imported when there is something to decrypt.
-``report`` describes the result. Imports ``net``.
+``outcome`` describes the result. Imports ``net``.
 """

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from dcpdump.net.event import End, Event
+from dcpdump.tls import outcome as why
 from dcpdump.tls import records
-from dcpdump.tls import report as why
 from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key, Keyring, Terms
+from dcpdump.tls.outcome import Alert, Failure
 from dcpdump.tls.records import HEAD, TlsRecord
-from dcpdump.tls.report import Alert, Failure
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, Secrets
 from dcpdump.tls.side import DATA, Side, Waiting
 from dcpdump.tls.suites import SUITES

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from dcpdump.net.batch import Segments
 from dcpdump.net.event import Bytes, Conflict, End, Event, Events, Gap
-from dcpdump.tls import report as why
+from dcpdump.tls import outcome as why
 from dcpdump.tls.keyring import APPLICATION
+from dcpdump.tls.outcome import VERSIONS, TlsReport
 from dcpdump.tls.record_reader import Parties, RecordReader
 from dcpdump.tls.records import HEAD, TLS_1_3, RecordCutter, TlsRecord, is_hello, plausible
-from dcpdump.tls.report import VERSIONS, TlsReport
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets
 from dcpdump.tls.side import Joining, Places, Queued, Side, Waiting
 from dcpdump.tls.suites import SUITES, name_of

@@ -3,7 +3,7 @@
 import struct
 
 from dcpdump.batch.block import blocks
-from dcpdump.batch.learning import Later
+from dcpdump.batch.scan import Later
 from dcpdump.check.engine import RuleEngine
 from dcpdump.net.packet import Packet
 from dcpdump.streams.dissection import Watching, piece_of

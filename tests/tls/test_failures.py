@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from dcpdump.capture import open_capture
-from dcpdump.tls.report import Alert, Failure
+from dcpdump.tls.outcome import Alert, Failure
 from dcpdump.tls.unsealer import Unsealer
 from tests.support.captures import Record, pcap
 from tests.support.console import refusal, run

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.tls.twins import REPLICA, Files, twin
 
 #: What is known of secrets and of what became of connections: values only, of no cost.
-ALWAYS = {"dcpdump.tls", "dcpdump.tls.secrets", "dcpdump.tls.report"}
+ALWAYS = {"dcpdump.tls", "dcpdump.tls.secrets", "dcpdump.tls.outcome"}
 #: Runs commands in turn, and says after each what is loaded of TLS and of ciphers.
 LOADED = """
 import json, sys

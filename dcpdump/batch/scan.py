@@ -90,7 +90,7 @@ NEIGHBOURS: Final = bytes(
 )
 
 
-class Learning:
+class Scan:
     """A pass over ``frames``, numbered from ``first`` on, of the conversations ``involved``."""
 
     def __init__(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> None:
@@ -132,7 +132,7 @@ class Learning:
                 number: i64 = -1 if torn else plan_of(data, start)
                 if number >= 0:
                     plan = PLANS[number]
-                    self._learn(start, plan, weak)
+                    self._update(start, plan, weak)
                     row = base + start | number + 1 << START_BITS | self._knows
                     if plan.keyed and row & SPLIT:
                         key = body_of(data, start) + data[start + 4]
@@ -202,7 +202,7 @@ class Learning:
         self._inferred = _CERTAIN * session.certain | _UNFIT * (not session.keys_fit) | _TELLS * session.keys_tell
         self._knows = knows | INFERRED if self._inferring else knows
 
-    def _learn(self, start: "i64", plan: Plan, weak: bool) -> None:
+    def _update(self, start: "i64", plan: Plan, weak: bool) -> None:
         """Update the session from a frame with a plan. Frames found on weak evidence are no evidence."""
         if plan.dcp:
             self.dcp += 1
@@ -311,7 +311,7 @@ def _treatments() -> bytes:
 _TREATMENTS: Final = _treatments()
 
 
-class Picking(Learning):
+class FilteredScan(Scan):
     """A pass over frames, some of which a filter may choose: go through these with ``next``.
 
     ``strict``: stream requests and their responses are decoded too, unless they are bare and the connection's HELLO was
@@ -384,7 +384,7 @@ class Picking(Learning):
                 number = plan_of(data, start)
                 if number < 0:
                     break
-                self._learn(start, PLANS[number], False)
+                self._update(start, PLANS[number], False)
             else:
                 if treatment != NEIGHBOUR:
                     if self._strict and (self._session.features is None or not is_bare(data, start)):
