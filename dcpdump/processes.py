@@ -290,7 +290,7 @@ class Workers(Generic[T]):
             yield from self._next()
 
     def close(self) -> None:
-        """Kill the workers, whatever they are doing, also one whose result was waited for when a signal came."""
+        """Kill the workers at once, also one whose result was awaited when a signal came."""
         for worker in self._all:
             worker.process.kill()
         self._all.clear()

@@ -130,9 +130,9 @@ def let_pandas_in() -> None:
 
 
 def keep_numpy_to_one_thread() -> None:
-    """Have NumPy start no threads when it is imported, whatever the environment says.
+    """Keep NumPy from starting threads when it is imported, regardless of the environment.
 
-    Nothing here computes with matrices, so those threads could only do harm: they would keep the rights that the
-    main thread gives up, and where processes are limited NumPy could not even be imported.
+    dcpdump does not compute with matrices, so these threads would only do harm: they would keep the rights that the
+    main thread drops, and where processes are limited NumPy could not be imported.
     """
     os.environ.update(dict.fromkeys(_BLAS_THREADS, "1"))

@@ -41,10 +41,10 @@ _SEGMENT = 256
 
 @cache
 def _keep_memory() -> None:
-    """Free much memory once in a process: after that the C library keeps freed memory of so many bytes.
+    """Free much memory once in a process: after that the C library keeps up to this much freed memory.
 
-    Otherwise the memory of each block is returned to the system and requested anew, which took an eighth of the time of
-    a table.
+    Otherwise the memory of each block is returned to the system and requested again, which took an eighth of the time
+    of a table.
     """
     bytes(_MEMORY_KEPT)
 

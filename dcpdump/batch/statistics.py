@@ -1,7 +1,7 @@
-"""Statistics: counts, bytes, sizes, latencies and rates of frames, fed part by part. Bounded, whatever comes.
+"""Count frames, bytes, sizes, latencies and rates, part by part, in bounded memory.
 
-Sizes and latencies are kept as counts by value, exact where values are small and rounded to three digits where
-they are large; time is kept in equal steps, which double when there are too many of them.
+Sizes and latencies are kept as counts by value: small values exactly, large ones rounded to three digits. Time is kept
+in equal steps, which double in length when there are too many.
 """
 
 from collections import Counter
@@ -122,7 +122,7 @@ class Distribution:
         return self._counts.total()
 
     def percentile(self, percent: float) -> int:
-        """Return the value that so many percent do not exceed; 0 where there are none."""
+        """Return the value that ``percent`` of the values do not exceed; 0 without values."""
         left = self.count * percent / 100
         for value in sorted(self._counts):
             left -= self._counts[value]

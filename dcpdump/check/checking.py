@@ -1,4 +1,4 @@
-"""Judging: what the ledger and the rules make of one input, frame by frame in order, on whatever machine."""
+"""Run the ledger and the rules over one input, frame by frame in order, on one machine or in tasks of Spark."""
 
 from collections.abc import Callable, Sequence
 

@@ -297,9 +297,9 @@ class AtEnd:
             yield Event.SKIPPED_CHANGES, Delayed(_place(stream, request.frame, request.ts_ns), stream, skip=skip)
 
     def _sent_back(self, stream: Stream) -> Iterator[Found]:
-        """Yield rollbacks that are wrong, of equal ones the first that surely is the answer to its request.
+        """Yield rollbacks that are wrong; of equal ones, the first that certainly answers its request.
 
-        Those above the start of their request are wrong by themselves.
+        A rollback above the start of its request is wrong without further evidence.
         """
         seen = set()
         for request in stream.requests.rolled_back:
@@ -331,7 +331,7 @@ class RuleEngine:
     def __init__(
         self, rules: Iterable[Rule] = RULES, ledger: Ledger | None = None, *, shown: int | None = None
     ) -> None:
-        """``shown``: how many findings of a rule and stream are wanted; runs may have the others counted."""
+        """``shown``: how many findings of a rule and stream are returned; further ones in runs may only be counted."""
         self.ledger = ledger if ledger is not None else Ledger(with_rules=True)
         self._runner = runner = RuleRunner(rules, shown)
         self._ask = runner.ask

@@ -1,7 +1,7 @@
-"""Evidence: what becomes clear only some time after a frame: that its answer is late, that nothing explains it.
+"""Find what becomes certain only some time after a frame: that a response is missing, that nothing explains the frame.
 
-The two directions of a connection may be captured out of order, so a frame that seems wrong is looked at again a
-little later. Whatever turns out is an event of its own, for the rules to judge, and comes once.
+The two directions of a connection may be captured out of order, so a frame that seems wrong is examined again a little
+later. Each result is an event, which the rules judge, and comes once.
 """
 
 from collections.abc import Iterator
@@ -103,7 +103,7 @@ class PendingEvidence:
         return self._connection.frames
 
     def _is_settled(self, frames: int, then_ns: int | None) -> bool:
-        """Return whether nothing comes any more that was sent before what was captured so many frames ago."""
+        """Return whether no more frames will come that were sent before one captured ``frames`` frames ago."""
         connection = self._connection
         return connection.end.over or is_settled(frames, then_ns, connection.now_ns)
 

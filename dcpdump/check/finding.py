@@ -21,7 +21,7 @@ _NUMBER = lazy_pattern(f"{_NUMBER_BEGIN}([^{_NUMBER_END}]*){_NUMBER_END}")
 
 
 def quoted(text: str | bytes) -> str:
-    """Return a text out of a frame as a sentence may have it. Whatever is not marked so is shown at every level."""
+    """Return a text from a frame, marked as data; text without the mark is shown at every level of redaction."""
     return f"{_BEGIN}{safe(text)}{_END}"
 
 

@@ -78,7 +78,7 @@ class Copies(NamedTuple):
 def standard_input(named: Sequence[str], limit: int) -> Iterator[Copies]:
     """Yield the captures, with standard input copied where one comes there and a terminal can be had for the keys.
 
-    ``limit``: so many bytes of standard input are kept to be read again.
+    ``limit``: how many bytes of standard input are kept to be read again.
     """
     interactive = sys.stdin is not None and sys.stdin.isatty()
     if STANDARD_INPUT not in named or interactive or sys.stdin is None or not can_fork():

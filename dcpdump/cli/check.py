@@ -183,8 +183,8 @@ def check(reading: CheckReading, asked: AnalysisRequest, **_: object) -> Analysi
     """Hold conversations against the protocol's rules.
 
     A finding is a violation, suspicious, or information; it is unknown where bytes that were not captured forbid a
-    verdict. Text has a line a rule, with the first finding as an example; objects are findings, the first so many of
-    each rule and stream. Filters choose findings; every frame is judged, whatever they say.
+    verdict. Text has a line a rule, with the first finding as an example; objects are findings, the first ones of each
+    rule and stream. Filters choose findings; every frame is judged nevertheless.
     """
     found = reading.findings
 

@@ -57,7 +57,7 @@ def diagnose(reading: Checking, asked: AnalysisRequest, fail_on: str, everything
     Rollback loops; streams that ended, are stuck or were refused; refused logins, buckets and DCP_OPENs; broken rules;
     blocked by flow control; ends that do not read (a TCP window of zero), or do not answer; closed connections;
     consumers that connect again and again; lost bytes. Each with the command that shows more; and what was not judged,
-    and why. Filters choose streams and connections; every frame is looked at, whatever they say.
+    and why. Filters choose streams and connections; every frame is read nevertheless.
     """
     carried, named = carried_options(asked.options), in_short(asked.captures)
     found = diagnosed(reading.evidence())

@@ -158,7 +158,7 @@ class _Keeping(Selected):
             side.acknowledged = dissection.acknowledged
 
     def take(self, parts: list[Part]) -> bool:
-        """Keep the rows that are wanted; return whether there are enough."""
+        """Keep the chosen rows; return whether there are enough."""
         self._side.lose(self._dissection.gaps)
         if isinstance(self._side, Documents):
             for part in parts:

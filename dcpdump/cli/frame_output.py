@@ -102,7 +102,7 @@ class ChosenRows:
         self._wanted, self._masks, self._count = wanted_rows, chosen.masks, chosen.count
 
     def of(self, part: "Part", before: int = 0) -> Sequence[int]:
-        """Return the chosen rows of a part. ``before``: so many were chosen of others."""
+        """Return the chosen rows of a part. ``before``: how many rows were chosen of earlier parts."""
         rows = self._wanted(part, self._masks)
         return rows if self._count is None else rows[: self._count - before]
 

@@ -327,7 +327,7 @@ def _code_of(error: DcpdumpError) -> int:
 
 
 def _near_options(error: click.NoSuchOption) -> list[str]:
-    """Return the options of the command that are like the wrong one, whatever they begin with."""
+    """Return the options of the command that are similar to a wrong one, hyphens ignored."""
     params = error.ctx.command.params if error.ctx else []
     names = {name.lstrip("-"): name for param in params for name in param.opts if name.startswith("--")}
     return [names[near] for near in nearest(error.option_name.lstrip("-"), names, n=3, cutoff=0.7)]

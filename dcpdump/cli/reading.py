@@ -289,9 +289,9 @@ def progress(paths: Iterable[str]) -> Iterator[None]:
 
 
 def progress_text(read: int, size: int, seconds: float, looks: int = 0) -> str:
-    """Return how far reading is after so many bytes of files and seconds. Files may be read more than once.
+    """Return the progress of reading, in words, given bytes read and seconds. Files may be read more than once.
 
-    ``looks``: bytes that may have been read before, to see what files are.
+    ``looks``: bytes that may have been read before, to recognise files.
     """
     again = max(0, read - looks - 1) // size
     done = min(size, read - again * size)

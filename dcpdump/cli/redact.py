@@ -61,9 +61,9 @@ def redact(
 ) -> int:
     """Write captures that may be shared: keys, values, xattrs, credentials and buckets replaced at equal length.
 
-    OUT has the same records with the same times and lengths; framing, seqnos, opaques and CAS stay, and so do
-    valid checksums, JSON and Snappy. Equal keys stay equal. Whatever is not understood (bytes in no frame, other
-    protocols, TLS, comments of a pcapng) is blanked or left out.
+    OUT has the same records with the same times and lengths; framing, seqnos, opaques and CAS stay, and so do valid
+    checksums, JSON and Snappy. Equal keys stay equal. Bytes that are not understood (in no frame, other protocols, TLS,
+    comments of a pcapng) are blanked or left out.
 
     The result is read back before it appears: no key and no value of 8 bytes or more may be anywhere in it, and
     it must decode to the same frames.

@@ -152,8 +152,8 @@ class SavedPackets:
 def relay(listen: Address, target: Address, write: str | None, **options: Any) -> int:
     """Pass connections on to a server, unchanged, and print the DCP frames that pass, until Ctrl-C or --count.
 
-    It needs no rights: a client connects to the relay instead of the server. What a client learns of other nodes, from
-    a cluster map, it connects to by itself; those connections do not pass here.
+    It needs no rights: a client connects to the relay instead of the server. Other nodes, which a client finds in a
+    cluster map, it connects to directly; those connections do not pass here.
     """
     quiet, summary = options["quiet"], summary_of(options)
     chosen, shown, keys = selection(options), display(options), key_logs(options)

@@ -61,7 +61,7 @@ def report(
     """Write one HTML page: what is wrong, worst first, with pictures, down to the bytes that prove it.
 
     The page needs no network and no other file, and runs nothing but its own script. Filters choose what is pictured;
-    every frame is looked at, whatever they say. Without --redact it holds keys and up to 64 bytes of some values.
+    every frame is read nevertheless. Without --redact it holds keys and up to 64 bytes of some values.
     """
     output = options.pop("output")
     if output is None and (sys.stdout is None or sys.stdout.isatty()):

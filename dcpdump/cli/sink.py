@@ -57,9 +57,9 @@ _NEEDS_SHELL = frozenset("|&;<>()$`\\\"'*?[]#~=%!{}\n")
 
 
 def pager_command() -> str | None:
-    """Return the pager that is wanted: DCPDUMP_PAGER, PAGER, else less; None where none is wanted, or there.
+    """Return the pager: DCPDUMP_PAGER, PAGER, else less; None if it is switched off or not installed.
 
-    One that was asked for and is not there is named in a note.
+    A requested pager that is not installed is named in a note.
     """
     context = click.get_current_context(silent=True)
     if (context is not None and context.meta.get(NO_PAGER)) or os.environ.get("TERM") == "dumb":
@@ -223,7 +223,7 @@ class Sink:
             raise unwritable(error, where) from error
 
     def _begin_pager(self) -> None:
-        """Let a pager show what is written from now on, if one is wanted."""
+        """Send the output from now on to a pager, if there is to be one."""
         self._paged = False
         command = pager_command() if self.is_terminal else None
         if command is not None:
@@ -236,7 +236,7 @@ class Sink:
         self._end_pager()
 
     def leave_pager(self) -> None:
-        """End the pager now, and show without one whatever is still written."""
+        """End the pager now; later output is written without one."""
         self._paged = False
         self._end_pager(now=True)
 
@@ -314,7 +314,7 @@ def saying_what_is_left(left: Callable[[], str]) -> Iterator[None]:
 
 
 def refuse_closed_output() -> None:
-    """Raise OutputError where whoever started the run has closed standard output."""
+    """Raise OutputError if standard output was closed when the run started."""
     if sys.stdout is None:
         raise OutputError("cannot write: it is closed", "standard output")
 

@@ -93,7 +93,7 @@ def streams(
 ) -> AnalysisResult:
     """Say what became of each DCP stream: asked for, granted, rolled back, flowing, stuck, ended.
 
-    Filters choose streams; every frame is looked at, whatever they say. --stuck, --rolled-back and --ended are
+    Filters choose streams; every frame is read nevertheless. --stuck, --rolled-back and --ended are
     alternatives; with --cause, both have to hold. Text has the streams in trouble first. --sort lag has first whose
     consumer is furthest behind, as far as that is known.
     """

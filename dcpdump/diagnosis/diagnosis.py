@@ -274,7 +274,7 @@ class Diagnosis:
 
     @property
     def _is_choice_empty(self) -> bool:
-        """Return whether there are connections or streams, and none of those that are wanted."""
+        """Return whether there are connections or streams, but none that the filters choose."""
         evidence, ledger = self.evidence, self.evidence.ledger
         if len(evidence.connections) < len(ledger.connections) and not evidence.dcp:
             return True

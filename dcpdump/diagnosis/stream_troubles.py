@@ -398,7 +398,7 @@ _BECAUSE = {
 
 
 class Rollbacks:
-    """The rollbacks of an input: loops, whatever was granted in between, and those after which all went on."""
+    """The rollbacks of an input: loops, grants in between ignored, and rollbacks after which all went on."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence, self._several = evidence, len(evidence.dcp) > 1

@@ -127,7 +127,7 @@ Judged = tuple[Stream, Verdict]
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was learnt of an input, and which of it is wanted."""
+    """The ledger and findings of an input, and the filters on them."""
 
     ledger: Ledger  #: closed
     judged: Sequence[Judged]  #: the streams that are wanted, with their verdicts
@@ -166,7 +166,7 @@ class Evidence:
 
     @property
     def streams(self) -> int:
-        """How many streams are wanted, with those that were evicted."""
+        """Return how many streams are chosen, forgotten ones included."""
         return len(self.judged) + self.evicted.streams
 
     @property

@@ -75,7 +75,7 @@ def ranges(numbers: Iterable[int]) -> list[tuple[str, int]]:
 def nothing_to_show(ledger: Ledger, connections: Sequence[ConnectionState], evicted: int = 0) -> str:
     """Say why there is no stream, or no connection, to show.
 
-    ``connections``: those that are wanted; ``evicted``: how many streams that are wanted were evicted.
+    ``connections``: the chosen ones; ``evicted``: how many chosen streams were forgotten.
     """
     if evicted:
         one = evicted == 1

@@ -403,7 +403,7 @@ class Bulk:
         return self._writer is not None
 
     def text(self, part: Part, wanted: Sequence[int]) -> bytes:
-        """Return the text of the rows that are wanted, in their order, as UTF-8."""
+        """Return the text of some rows, in their order, as UTF-8."""
         if self._writer is None:
             return b"".join([self._single(part, row) for row in wanted])
         return self._writer.text(PlainRows(part, wanted), lambda row: self._single(part, row))

@@ -403,7 +403,7 @@ class FieldTexts(ABC):
 
 
 def side_by_side(slots: list[PlainField]) -> list[list[PlainField]]:
-    """Return fields in groups whose text is best kept together; one that is seldom the same twice is by itself."""
+    """Return fields in groups whose text is cached together; a field that seldom repeats has its own group."""
     groups: list[list[PlainField]] = []
     for slot in slots:
         if groups and slot.width != _WIDEST and groups[-1][0].width != _WIDEST:

@@ -29,7 +29,7 @@ def _cells(char: str) -> int:
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
-    """Return text with space behind it, or before it, so that it takes so many cells."""
+    """Return text padded to a number of cells, with spaces after it, or before it."""
     if text.isascii():
         return text.rjust(width) if right else text.ljust(width)
     space = " " * (width - cell_len(text))
@@ -37,7 +37,7 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
 
 
 def folded(text: str, width: int, *, first: str = "", rest: str = "", cut: bool = True) -> list[str]:
-    """Return text as lines of at most so many cells; ``first`` and ``rest`` stand before the first and the others.
+    """Return text in lines of at most ``width`` cells, which begin with ``first``, then with ``rest``.
 
     A word that is too long for a line is cut, or else (``cut``) has a line that is too long.
     """
@@ -56,7 +56,7 @@ def folded(text: str, width: int, *, first: str = "", rest: str = "", cut: bool 
 
 
 def _fitting(text: str, width: int) -> int:
-    """Return how many characters of a text fit into so many cells."""
+    """Return how many characters of a text fit into a number of cells."""
     used = 0
     for at, char in enumerate(text):
         used += _cells(char)

@@ -139,7 +139,7 @@ class TopView(NamedTuple):
 
 
 def lines(view: TopView, most: int | None = None) -> "list[Line | Fitting]":
-    """Return tables. ``most``: of at most so many rows; those that matter least are left out."""
+    """Return tables. ``most``: the most rows; the least important ones are left out."""
     out: list[Line | Fitting] = [Line(LineKind.TITLE, _title(view))]
     connections = sorted(view.connections, key=lambda peer: (bool(peer.connection.end.reason), -peer.rate.bytes))
     streams = sorted(view.streams, key=_rank)

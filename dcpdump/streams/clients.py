@@ -1,9 +1,9 @@
-"""Clients: the index of what each client had and asked for, on whatever connection, of a ledger that is closed.
+"""Index the streams and requests of each client, over all its connections, in a closed ledger.
 
-Of a stream that is over or was refused it says where its consumer, or one that may be it, asked for it again; whether
-that has it open on another connection; and what may hide it: lost bytes, or nodes of which nothing was captured. Of one
-that was granted, it says which changes its client skipped. Each question costs a few steps. Who had a stream of the
-vbucket open all along is another consumer of the same host.
+For a stream that ended or was refused, the index tells where its consumer, or a possible one, requested it again;
+whether that consumer has it open on another connection; and what may hide such a request: lost bytes, or nodes that
+were not captured. For a granted stream, it tells which changes the client skipped. Each question costs a few steps. A
+client that had a stream of the vbucket open all the time is another consumer on the same host.
 """
 
 from bisect import bisect_left, bisect_right

@@ -116,7 +116,7 @@ class EndsWatching(BlockDissector[P], ABC):
         return len(self._connections.halves) // 2
 
     def remember(self, most: int) -> None:
-        """Remember no more connections than so many: those that were used least recently are closed."""
+        """Limit how many connections are remembered; the least recently used are closed."""
         self._connections.remember(most)
 
     def is_over(self, number: int) -> bool:
@@ -224,8 +224,8 @@ _REQUESTS = Wanted(bytes([opcode == DCP_STREAM_REQ for opcode in range(256)]), b
 class RunPiece:
     """Frames ``first``, ``first + 1`` … of the output.
 
-    ``decoded``: rows and records of what was decoded by itself, among them all that is not whole, was found on weak
-    evidence, or has bytes missing before it.
+    ``decoded``: rows and records of frames without a plan, and of all frames that are incomplete, were found on weak
+    evidence, or follow missing bytes.
     """
 
     def __init__(self, frames: Frames, first: int, places: dict[int, Ends], decoded: dict[int, Record]) -> None:
@@ -287,7 +287,7 @@ class RunPiece:
         return out
 
     def _alone(self, row: int, before: Before | None) -> FrameEvent:
-        """Return the event of a frame that stands by itself, and has something before it or nothing."""
+        """Return the event of a single frame, with or without lost bytes before it."""
         record = self._decoded.get(row)
         event = self._each(row, row + 1)[0] if record is None else event_of(record)
         return event if before is None else event._replace(gap_before=before.length, before=before)
@@ -326,7 +326,7 @@ class RunDissection(EndsWatching[RunPiece]):
     _decoded = _NOTHING
 
     def watch(self, *, with_rules: bool) -> None:
-        """Watch TCP; ``with_rules``: decode whatever rules ask to see decoded."""
+        """Watch TCP; ``with_rules``: decode the frames that rules need decoded."""
         super().watch(with_rules=with_rules)
         if with_rules:
             self._decoded = _REQUESTS

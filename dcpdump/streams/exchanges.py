@@ -126,7 +126,7 @@ class Exchanges:
         return queue[0] if queue else None
 
     def waiting_with(self, answer: FrameEvent) -> UnansweredRequest | None:
-        """Return the one request that waits with an answer's opaque, whatever its opcode; None of several."""
+        """Return the only request that waits with an answer's opaque, of any opcode; None if there are several."""
         places = ((1 - answer.direction, opcode, answer.opaque) for _, opcode in self.kinds())
         found = [each for place in dict.fromkeys(places) for each in self.by_key.get(place, ())]
         return found[0] if len(found) == 1 else None
@@ -268,7 +268,7 @@ class Exchanges:
             del self.unasked[:-MOST]
 
     def _forget_beyond(self, most: int, opcode: int) -> None:
-        """Forget the oldest request, for streams or else of other opcodes as this one is, where so many wait."""
+        """Forget the oldest request of this one's kind (for streams, or other), if too many wait."""
         alike = [kind for kind in self.kinds() if (kind[1] == STREAM_REQ) == (opcode == STREAM_REQ)]
         if sum(len(self.by_kind[kind]) for kind in alike) < most:
             return

@@ -224,7 +224,7 @@ class Logs:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Keep fewer for each vbucket, and then of fewer connections, until there is room for as many again."""
+        """Keep fewer logs for each vbucket, then for fewer connections, until at most half of the limit is used."""
         every = self._by_connection
         self._weight = sum(each.weight for each in every.values())
         while self._kept > 1 and self._weight > _MOST // 2:

@@ -359,7 +359,7 @@ def derived(mark: Mark, anchor: Mark) -> Iterator[Suspect]:
 
 
 def sums(found: Sequence[Suspect], left: int, count: int) -> Iterator[tuple[Suspect, ...]]:
-    """Yield so many of different groups, two or three, that come to what is left over."""
+    """Yield sums of two or three different groups that equal the residue."""
     last: dict[int, list[Suspect]] = {}
     for each in found:
         last.setdefault(each.bytes, []).append(each)
@@ -407,7 +407,7 @@ class Leak(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """Return it as a sentence about whoever acknowledges."""
+        """Return it as a sentence about the side that acknowledges."""
         by = "" if self.by_ns is None else f" by {clock(self.by_ns)}"
         how = f"less than was sent{by}" if self.bytes > 0 else "more than was sent by then"
         fills = f"; at this rate it fills the window in {span(self.fills_ns)}" if self.fills_ns else ""
@@ -454,9 +454,9 @@ def leak(window: Window) -> Leak | None:
 
 
 def _fit(marks: Sequence[Mark], *, fully: bool) -> _Fit | None:
-    """Return the simplest way that comes to the residue at several acknowledgements, a proven one first.
+    """Return the simplest explanation of the residue at several acknowledgements, a proven one first.
 
-    ``fully``: also sums, and what nobody does unless the residue grows.
+    ``fully``: also sums, and explanations that need a growing residue.
     """
     chosen, near = marks[:: -max(1, -(-len(marks) // _TRIED))][::-1], None
     for anchor in (marks[-1], min(marks[-(len(marks) // 4) - 1 :], key=_outstanding)) if marks else ():

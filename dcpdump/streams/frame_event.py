@@ -171,7 +171,7 @@ def place_of(frame: FrameEvent) -> FrameEvent:
 
 
 def event_of(record: Record) -> FrameEvent:
-    """Return the event of a frame that was decoded by itself."""
+    """Return the event of a record."""
     frame, header = record.frame, record.frame.header
     shape = shape_of(frame.layout)
     fields = tuple(frame.lookup.get(name) for name in shape.names)

@@ -89,14 +89,14 @@ def server_by(opcode: int, direction: int, *, response: bool) -> int | None:
 
 
 def seen(connection: "ConnectionState") -> Roles:
-    """Return the roles that were seen, whatever follows from other connections."""
+    """Return the roles that were seen on this connection itself."""
     if connection.server is not None:
         return Roles(connection.server, Basis.MESSAGES)
     return Roles(1, Basis.SYN) if connection.syn else UNKNOWN
 
 
 def inferred(connection: "ConnectionState") -> Roles:
-    """Return what ports and messages of a connection suggest by themselves."""
+    """Return the roles that only the connection's own ports and messages suggest."""
     ports = port(connection.src), port(connection.dst)
     server = _one(ports, PORTS)
     if server is not None:
@@ -240,7 +240,7 @@ def _apart(one: "ConnectionState", other: "ConnectionState") -> bool:
 
 
 def _fit(mine: Identity, theirs: Identity) -> bool:
-    """Return whether agents and names may be of one consumer, whatever client ids it has."""
+    """Return whether agents and names may be of one consumer, client ids ignored."""
     if _differ(mine.agent, theirs.agent):
         return False
     if _differ(mine.family, theirs.family) and not _renumbered(mine, theirs):

@@ -2,7 +2,7 @@
 
 A capture loses bytes of a direction, begins late, or holds chosen packets alone. A connection counts what is missing of
 its two sides; a stream knows since when its state is certain (``Knowledge``), and what may be missing of it (``Gaps``).
-Whoever cannot claim something says why, as ``Unknown``. Moments are counted in frames of the connection.
+Where a claim is not possible, ``Unknown`` has the reason. Moments are counted in frames of the connection.
 """
 
 from enum import Enum
@@ -63,7 +63,7 @@ class CapturedSide:
     closed: bool = False  #: its FIN was captured
 
     def lose(self, at: int, ts_ns: int | None) -> None:
-        """Take it that bytes were lost or skipped when so many frames of the connection had come."""
+        """Note that bytes were lost or skipped after ``frames`` frames of the connection."""
         self.losses += 1
         self.lost_at, self.lost_ns = at, ts_ns
         if self.first_lost_at == NOT_YET:

@@ -1,6 +1,6 @@
 """Ledger: events in, connections and their streams out. It never guesses: what was not captured stays None.
 
-Whoever has to look at a frame before it is learnt goes by the steps of ``feed``: ``arrive``, ``place``, ``learn``.
+Code that needs a frame before it is learnt calls the steps of ``feed``: ``arrive``, ``place``, ``learn``.
 """
 
 from collections.abc import Collection, Iterable

@@ -275,7 +275,7 @@ _AFTER_ALL = {
 
 
 def allows(phase: Enum, event: Enum) -> bool:
-    """Return whether a message may come in a phase, of whatever table."""
+    """Return whether a message may come in a phase of any table."""
     return event in _MAY_COME[phase]
 
 

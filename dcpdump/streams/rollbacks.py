@@ -625,7 +625,7 @@ def _place(stream: Stream) -> Hashable:
 
 
 def _same(attempt: Attempt) -> Hashable:
-    """Return what equal rollbacks have in common, whoever the consumer is."""
+    """Return the key of equal rollbacks, the same for any consumer."""
     return _place(attempt.stream), attempt.request.rollback
 
 
@@ -681,7 +681,7 @@ def _obeys(attempt: Attempt, last: Attempt) -> bool:
 
 
 def _places(attempt: Attempt) -> tuple[Hashable, Hashable]:
-    """Return the stream that a request is for, and what it is for whatever the connection and the stream id."""
+    """Return the key of a request's stream, and the key without connection and stream id."""
     request, stream = attempt
     collections = None if request.collections is None else tuple(sorted(request.collections))
     here = (stream.connection.number, stream.vbucket, stream.stream_id)

@@ -36,7 +36,7 @@ class KeyMemory:
     missed: int = 0  #: keys that were not
 
     def takes(self, keys: int) -> bool:
-        """Return whether so many more keys may be remembered, and count them."""
+        """Return whether ``count`` more keys may be remembered, and count them."""
         if keys > self.left:
             self.missed += keys
             return False
@@ -44,7 +44,7 @@ class KeyMemory:
         return True
 
     def give_back(self, keys: int) -> None:
-        """Count so many keys as forgotten."""
+        """Count keys as forgotten."""
         self.left += keys
 
 
@@ -556,9 +556,10 @@ class Stream:
 
     @property
     def end_may_be_filtered(self) -> bool:
-        """Return whether what ends its snapshot may be left out silently.
+        """Return whether the last item of a snapshot may be left out silently.
 
-        A snapshot from memory ends with an item of the stream, one from disk with whatever the disk has last.
+        A snapshot from memory ends with an item of the stream; one from disk ends with the last item on disk, filtered
+        or not.
         """
         return self.marker is not None and bool(self.marker.flags & DISK) and self.filtered_silently
 

@@ -1,7 +1,7 @@
 """Window: one connection's flow control: what the protocol counts, what was acknowledged, when it was full.
 
-The size that counts is the frame's own but for two kinds: a PREPARE counts two bytes more than it has on the
-wire, a CACHE_TRANSFER_END 24 whatever it has. Responses, NOOP, CONTROL and acknowledgements do not count.
+The counted size is the frame's own except for two kinds: a PREPARE counts two bytes more than it has on the wire, a
+CACHE_TRANSFER_END always 24. Responses, NOOP, CONTROL and acknowledgements do not count.
 """
 
 from collections.abc import Iterable
@@ -53,7 +53,7 @@ def is_settled(frames: int, then_ns: int | None, now_ns: int | None, grace: int 
 
 
 def continues(messages: int, lasting_ns: int, *, out_of_order: bool) -> bool:
-    """Return whether so many messages beyond a full window show that its producer ignores it.
+    """Return whether a number of messages beyond a full window shows that its producer ignores it.
 
     ``out_of_order``: TCP shows that the two directions are.
     """
@@ -72,7 +72,7 @@ class EarlyAck(NamedTuple):
     frame: FrameEvent | None
 
     def is_over(self, now_ns: int | None, messages: int, *, out_of_order: bool) -> bool:
-        """Return whether a message that is captured at a time, or as the next of so many, is too late for it.
+        """Return whether a message, by its time or by its number, is captured too late for it.
 
         ``out_of_order``: TCP shows that the two directions are out of order.
         """
@@ -204,7 +204,7 @@ class Window:
         self.counted.closed += length * answered
 
     def needs_each(self, size: int) -> bool:
-        """Return whether documents of so many bytes are to be counted one by one: they would fill it, or are early."""
+        """Return whether documents of a size are to be counted one by one: they would fill it, or are early."""
         return self._balance < 0 or (not self.is_blocked and self._balance + size >= self._limit)
 
     def sends_run(
@@ -297,7 +297,7 @@ class Window:
             self._clear()
 
     def lose(self, length: int | None, ts_ns: int | None, *, acks: bool) -> None:
-        """Begin a relative account: so many bytes were lost. ``acks``: of the direction of acknowledgements."""
+        """Begin a relative account after lost bytes. ``acks``: they were lost in the direction of acknowledgements."""
         max_unknown = 0 if self.complete else self.max_unknown
         if max_unknown is not None and acks:
             self.max_unknown = max_unknown + self.outstanding

@@ -1,4 +1,4 @@
-"""DCP1xx: frames by themselves: requests and their answers, layouts, values, keys, and whose message it is."""
+"""DCP1xx: single frames: requests and their answers, layouts, values, keys, and who may send a message."""
 
 from collections.abc import Iterator, Sequence
 

@@ -93,7 +93,7 @@ def flags(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
 
 
 def _alone(frame: FrameEvent, bits: int) -> Remark | None:
-    """Return what is wrong with a type by itself."""
+    """Return what is wrong with a snapshot type alone."""
     version = frame.shape.version
     if bool(bits & MEMORY) is bool(bits & DISK):
         both = "both memory and disk" if bits & DISK else "neither memory nor disk"
