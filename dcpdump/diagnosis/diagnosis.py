@@ -298,7 +298,7 @@ class Diagnosis:
                 far = ", as far as was captured" if self.unjudged else ""
                 back = self.rolled_back
                 said = (
-                    f"{counted(back, 'stream')} rolled back, and nothing is wrong since" if back else "nothing is wrong"
+                    f"{counted(back, 'stream')} rolled back, and nothing {self._since}" if back else "nothing is wrong"
                 )
                 return f"{said}{far}: {self.looked_at}"
 
@@ -309,6 +309,12 @@ class Diagnosis:
             sum(bool(stream.requests.rolled_back) for stream, _ in self.evidence.judged)
             + self.evidence.evicted.rollbacks
         )
+
+    @property
+    def _since(self) -> str:
+        """Return whether the streams that were rolled back are known to go on."""
+        unknown = any(verdict.situation is Situation.ROLLED_BACK for _, verdict in self.evidence.judged)
+        return "else is wrong" if unknown else "is wrong since"
 
     @property
     def looked_at(self) -> str:

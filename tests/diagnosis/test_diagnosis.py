@@ -88,6 +88,9 @@ def test_a_capture_with_rollbacks_does_not_begin_with_nothing_is_wrong(path: Pat
         ],
     )
     assert run(f"dcpdump diagnose {path} -q --fail-on note").code == 1
+    written(opening() + BACK.format(1, 0) + DAY, path)
+    conclusion = "1 stream rolled back, and nothing else is wrong, as far as was captured: "
+    assert conclusion in run(f"dcpdump diagnose {path} -q").out
 
 
 def test_a_client_that_resumes_beyond_what_it_has_received_is_a_trouble(path: Path) -> None:
