@@ -159,6 +159,7 @@ class Window:
     resumed_ns: int | None = None  #: the first message since the last acknowledgement
     counted: FlowCounters = field(default_factory=FlowCounters)
     marks: list[Mark] = field(default_factory=list)
+    _waited: Interval | None = None  #: the longest time without a message since it is full
     _behind_ns: int = 0  #: messages up to that time come after acknowledgements that may be theirs
     _step: int = 1
     _limit: int = _NO_LIMIT  #: the size, while flow control is on
@@ -365,6 +366,9 @@ class Window:
         if self.is_blocked:
             if not self.beyond and messages:
                 self.beyond_ns = first_ns
+            waited = Interval(self.blocked_since, first_ns, self._balance)
+            if self._waited is None or waited.lasting_ns > self._waited.lasting_ns:
+                self._waited = waited
             self.beyond += messages
         else:
             self.is_blocked, self.full_since = True, ts_ns
@@ -423,7 +427,11 @@ class Window:
             if len(self.excesses) < MOST:
                 self.excesses.append(Excess(self.full_since, ts_ns, outstanding, self.beyond))
         else:
-            self.blocked.add(Interval(self.blocked_since, ts_ns, outstanding))
+            waited = Interval(self.blocked_since, ts_ns, outstanding)
+            if self._waited is not None and self._waited.lasting_ns > waited.lasting_ns:
+                waited = self._waited._replace(outstanding=outstanding)  # what ended it is captured behind messages
+            self.blocked.add(waited)
+        self._waited = None
         self.is_blocked, self.full_since, self.blocked_since, self.beyond, self.beyond_ns = False, None, None, 0, None
 
     def _clear(self) -> None:

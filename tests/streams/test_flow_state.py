@@ -311,6 +311,17 @@ def test_a_relative_account_says_the_least_and_the_most(events: list[tuple[str, 
         assert first or true.outstanding <= known.outstanding + (known.max_unknown or 0)
 
 
+def test_a_window_was_full_as_long_where_messages_are_captured_before_what_made_room_for_them() -> None:
+    window, now = Window(complete=True), 0
+    window.resize(1000, 0)
+    for _ in range(3):
+        window.sends(0x57, 1000, 0, now)
+        now += 9 * SECOND
+        window.sends(0x57, 100, 0, now)
+        window.acknowledges(1100, now + 1)
+    assert [each.lasting_ns for each in window.blocked.kept] == [9 * SECOND] * 3
+
+
 # -- empty answers ------------------------------------------------------------------------------------------
 
 
