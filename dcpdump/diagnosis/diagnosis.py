@@ -48,13 +48,17 @@ _SIGNS: dict[str, tuple[Situation, ...]] = {
     "DCP503": (Situation.EXCEEDED,),
     "DCP504": (Situation.MISCOUNTED,),
     "DCP505": (Situation.BLOCKED,),
+    "DCP106": (Situation.STUCK,),
     "DCP107": (Situation.STUCK,),
+    "DCP320": (Situation.STUCK,),
     "DCP414": (Situation.STUCK,),
     "DCP513": (Situation.STUCK, Situation.CLOSED),
 }
 #: Of what is stuck, the causes that have these rules as their signs.
 _STUCK: dict[str, tuple[Cause, ...]] = {
+    "DCP106": (Cause.NOT_ANSWERED,),
     "DCP107": (Cause.NOT_ANSWERED, Cause.STATE_NOT_ANSWERED),
+    "DCP320": (Cause.SNAPSHOT_NOT_ACKNOWLEDGED,),
     "DCP414": (Cause.PREPARE_UNDECIDED,),
     "DCP513": (Cause.NOOPS_MISSING,),
 }

@@ -93,6 +93,19 @@ def test_a_capture_with_rollbacks_does_not_begin_with_nothing_is_wrong(path: Pat
     assert conclusion in run(f"dcpdump diagnose {path} -q").out
 
 
+def test_what_rules_say_of_what_is_stuck_comes_with_it(path: Path) -> None:
+    text = opening() + "TX stream-request{vb=5, opaque=0x77}\nHEX RX 81540000000000000000001000000077"
+    (row,) = rows(f"{text}{0:016x}{0xFEED:016x}{0:016x}\n{DAY}", path, "trouble")
+    assert (row["cause"], row["follows"]) == (
+        "not-answered",
+        [
+            "STREAM_REQ was not answered in 60.0 s (DCP107)",
+            "GET_FAILOVER_LOG response with opaque 0x00000077 has the opaque of STREAM_REQ of frame 11, which waits "
+            "for its answer (DCP106)",
+        ],
+    )
+
+
 def test_a_client_that_resumes_beyond_what_it_has_received_is_a_trouble(path: Path) -> None:
     text = opening() + "STREAM vb=5\n" + LIVE + ENDED + "STREAM vb=5, start-seqno=50\n"
     (row,) = rows(text, path, "trouble")
