@@ -267,11 +267,6 @@ class Logs:
         at = bisect_right(known, when, key=_when)
         return known[at - 1] if at else None, known[at] if at < len(known) else None
 
-    def high(self, connection: ConnectionState, vbucket: int) -> High | None:
-        """Return the latest high seqno of a vbucket that the server reported."""
-        known = self._of(connection).highs.get(vbucket, ())
-        return known[-1] if known else None
-
     def highs(self, connection: ConnectionState, vbucket: int) -> Sequence[High]:
         """Return the high seqnos of a vbucket that the server reported, oldest first."""
         return self._of(connection).highs.get(vbucket, ())
@@ -289,7 +284,7 @@ class Logs:
 
     def reached(self, connection: ConnectionState, vbucket: int, when: Moment, uuid: int) -> int:
         """Return the seqno that a vbucket had surely reached at a moment, on the branch of the newest uuid."""
-        highs = self._of(connection).highs.get(vbucket, ())
+        highs = self.highs(connection, vbucket)
         at = bisect_right(highs, when, key=_when)
         if not at:
             return 0

@@ -73,7 +73,7 @@ class Request:
         return self.rollback, more, self.status, self.ambiguous, self.doubtful, self.torn
 
     @property
-    def asked(self) -> tuple[int | None, ...]:
+    def numbers(self) -> tuple[int | None, ...]:
         """Return the numbers that decide what is answered: start and end, snapshot, uuid, flags."""
         snapshot = self.snap_start_seqno, self.snap_end_seqno
         return self.start_seqno, self.end_seqno, *snapshot, self.vbucket_uuid, self.flags
@@ -81,7 +81,7 @@ class Request:
     @property
     def rollback(self) -> tuple[int | None, ...]:
         """Return what equal rollbacks have in common: what was asked for, and to where it was sent back."""
-        return *self.asked, self.rollback_seqno
+        return *self.numbers, self.rollback_seqno
 
     @property
     def snap_start(self) -> int:

@@ -598,7 +598,7 @@ def _joined(found: list[_Explained]) -> list[_Explained]:
 
 def begins_loop(request: Request, target: int | None, stream: Stream) -> bool:
     """Return whether one more rollback of a request, to a seqno, is the first that makes a loop on its connection."""
-    count, equal = 0, (*request.asked, target)
+    count, equal = 0, (*request.numbers, target)
     at: Stream | None = stream
     while at is not None and count <= LOOP:
         for each in reversed(at.requests.rolled_back):

@@ -431,7 +431,7 @@ class Judge:
     # -- facts -------------------------------------------------------------------------------------------
 
     def _high(self, stream: Stream) -> High | None:
-        return self.ledger.logs.high(stream.connection, stream.vbucket)
+        return next(iter(self.ledger.logs.highs(stream.connection, stream.vbucket)[-1:]), None)
 
     def _since(self, ts_ns: int | None) -> int | None:
         return between(ts_ns, self._now)

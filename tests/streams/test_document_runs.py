@@ -55,7 +55,7 @@ def books(kept: Ledger) -> Any:
     connections = [plain(each, 0) for each in kept.connections.values()]
     numbers = kept.frames, kept.first_ns, kept.last_ns
     places = [(each.connection, each.vbucket) for each in kept.streams]
-    served = [(kept.logs.high(*place), list(kept.logs.logs(*place))) for place in places]
+    served = [(list(kept.logs.highs(*place))[-1:], list(kept.logs.logs(*place))) for place in places]
     return [plain(each, 0) for each in kept.streams], connections, served, numbers
 
 
