@@ -115,10 +115,8 @@ class RuleRunner:
 
     def release_all(self) -> None:
         """Take it that nothing more comes."""
-        for waiting in self._waiting.values():
-            for findings in waiting.values():
-                self._found += findings
-        self._waiting.clear()
+        for place in list(self._waiting):
+            self.release(*place)
 
     def forget(self, stream: Stream) -> None:
         """Forget a stream of which nothing more comes."""

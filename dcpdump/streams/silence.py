@@ -103,22 +103,21 @@ def fault_since(connection: ConnectionState, fault: TcpFault, direction: int) ->
 
 def held_until(connection: ConnectionState, direction: int, until_ns: int) -> int:
     """Return the latest time up to another at which the sender of a direction held the other end up; else 0."""
-    return max(_held_until(connection, fault, direction, until_ns) for fault in TcpFault)
+    latest_ns = 0
+    for fault in TcpFault:
+        known, since = connection.tcp_faults.get((fault.value, direction)), fault_since(connection, fault, direction)
+        if since is not None and since <= until_ns:
+            return until_ns
+        over = reversed(known.over.kept) if known is not None else ()
+        ends = (min(each.end_ns or 0, until_ns) for each in over if (each.start_ns or 0) <= until_ns)
+        latest_ns = max(latest_ns, next(ends, 0))
+    return latest_ns
 
 
 def consumer_held_until(connection: ConnectionState, until_ns: int) -> int:
     """Return the latest time up to another at which its consumer let a producer send nothing; else 0."""
     producer_direction = connection.producer_direction
     return 0 if producer_direction is None else held_until(connection, 1 - producer_direction, until_ns)
-
-
-def _held_until(connection: ConnectionState, fault: TcpFault, direction: int, until_ns: int) -> int:
-    since = fault_since(connection, fault, direction)
-    if since is not None and since <= until_ns:
-        return until_ns
-    known = connection.tcp_faults.get((fault.value, direction))
-    over = reversed(known.over.kept) if known is not None else ()
-    return next((min(each.end_ns or 0, until_ns) for each in over if (each.start_ns or 0) <= until_ns), 0)
 
 
 def held_up(connection: ConnectionState, until_ns: int | None, end: str = "consumer") -> TcpFaults | None:
