@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dcpdump.diagnosis import words
-from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, UnjudgedCode
+from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, UnjudgedCode, on
 from dcpdump.streams.causes import Situation
 from dcpdump.streams.facts import Intervals, SetupRefusal, between
 from dcpdump.streams.flow import FlowState, flow_status, leak, stands_still, why_blocked
@@ -24,7 +24,6 @@ from dcpdump.tls.outcome import Failure
 
 #: A connection that was blocked for less of its time was not slowed down by it.
 _PERMILLE = 5
-_LISTED = 40  #: in a command
 _ONLY_SO_FAR = "verdicts reach only as far as what was captured"
 _REASONS = {
     "lost-by-capture": "the receiver acknowledged them: the capture lost them, not the network",
@@ -46,7 +45,7 @@ def together(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
             continue
         worst = min(group, key=lambda trouble: trouble.rank)
         numbers = tuple(sorted({number for trouble in group for number in trouble.connections}))
-        listed = (",".join(map(str, numbers)),) if len(numbers) <= _LISTED else ()
+        listed = (",".join(map(str, numbers)),) if len(numbers) <= words.LISTED else ()
         yield replace(
             worst,
             text=f"{counted(len(numbers), 'connection')}, such as: {worst.text}",
@@ -86,8 +85,9 @@ def _miscounted(each: ConnectionState, several: bool) -> Trouble | None:
     if found is None:
         return None
     text = f"{words.who(each, several)} {found.in_words}"
-    number = (each.number,)
-    return Trouble(Situation.MISCOUNTED, text, _flow(each), cause="leak", connections=number, certain=found.certain)
+    where = (each.number,)
+    command = on("flow", where)
+    return Trouble(Situation.MISCOUNTED, text, command, cause="leak", connections=where, certain=found.certain)
 
 
 def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Trouble | None:
@@ -114,7 +114,7 @@ def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Troubl
     return Trouble(
         Situation.BLOCKED,
         text,
-        _flow(each),
+        on("flow", (each.number,)),
         detail,
         "window-full",
         max(1, len(held)),
@@ -148,7 +148,7 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
             yield Trouble(
                 Situation(found.fault.value),
                 f"the {found.end} of {words.who(each, several)} {said.does} {when}",
-                _flow(each),
+                on("flow", (each.number,)),
                 f"{said.seen}; {said.so}: {_often(intervals)}",
                 found.fault.value,
                 max(1, len(held)),
@@ -192,7 +192,7 @@ def _exceeded(each: ConnectionState, several: bool) -> Trouble | None:
     return Trouble(
         Situation.EXCEEDED,
         f"the producer of {words.who(each, several)} sent {counted(messages, 'message')} into a full window",
-        _flow(each),
+        on("flow", (each.number,)),
         f"since {clock(first)}; the buffer is {window.size:,} B: the producer ignores flow control, or "
         "acknowledgements were not captured",
         "window-exceeded",
@@ -200,10 +200,6 @@ def _exceeded(each: ConnectionState, several: bool) -> Trouble | None:
         (each.number,),
         ts_ns=first,
     )
-
-
-def _flow(each: ConnectionState) -> Command:
-    return Command("flow", ("--connection", str(each.number)))
 
 
 def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble]:
@@ -220,7 +216,7 @@ def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble
         yield Trouble(
             Situation.NOOP,
             f"a NOOP to {words.who(each, several)} is not answered since {clock(noops.open_ns)}, for {span(waited)}",
-            Command("read", ("--connection", str(each.number), "--opcode", "noop", "-f", "line")),
+            on("read", (each.number,), "--opcode", "noop", "-f", "line"),
             f"{noops.answered:,} of {noops.sent:,} were answered",
             "noop-not-answered",
             1,
@@ -275,7 +271,7 @@ def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Tro
     return Trouble(
         Situation.LOST,
         text,
-        Command("conns", ("--connection", ",".join(str(each.number) for each in worst[:_LISTED]))),
+        on("conns", (each.number for each in worst[: words.LISTED])),
         detail,
         "bytes-lost",
         sum(each.losses for each in torn),
@@ -323,7 +319,6 @@ def _sender(connection: ConnectionState) -> str:
 #
 # Where bytes were lost after a refusal, a later success may be among them: that is not judged.
 
-_FRAMES = 8
 #: In the order in which a connection is set up: what follows a refusal is refused because of it.
 _CAUSES = {
     SASL_AUTH: "login-refused",
@@ -376,7 +371,7 @@ def tls_troubles(evidence: Evidence) -> Iterator[Trouble]:
         yield Trouble(
             Situation.TLS_FAILED,
             f"{which} from {client_host} to {server} failed: {failure.text}",
-            Command("conns", ("--connection", ",".join(map(str, numbers[:_FRAMES])))),
+            on("conns", numbers[: words.FRAMES]),
             failure.advice,
             (alert.name if alert is not None else failure.close).replace("_", "-"),
             len(numbers),
@@ -477,7 +472,7 @@ def _trouble(case: _Case, group: list[Refused], several: bool) -> Trouble:
         _CAUSES[case.opcode],
         len(numbers),
         numbers,
-        frames=tuple(refusal.frame for refusal in refusals)[:_FRAMES],
+        frames=tuple(refusal.frame for refusal in refusals)[: words.FRAMES],
         ts_ns=earliest.ts_ns,
     )
 
@@ -497,7 +492,6 @@ def _what(refusals: list[SetupRefusal]) -> str:
 
 
 def _command(opcode: int, connections: tuple[int, ...]) -> Command:
-    where = ("--connection", ",".join(map(str, connections)))
     if opcode == ADD_STREAM:
-        return Command("read", (*where, "--opcode", "add_stream", "-f", "line"))
-    return Command("conns", where)
+        return on("read", connections, "--opcode", "add_stream", "-f", "line")
+    return on("conns", connections)

@@ -35,7 +35,6 @@ from dcpdump.text import counted
 # What ``check`` finds, one for each rule that is broken; or a line of another trouble.
 
 _SITUATIONS = {Severity.VIOLATION: Situation.VIOLATION, Severity.SUSPICIOUS: Situation.RULE}
-_FRAMES = 8
 _SETUP = (Situation.NOT_SET_UP,)
 #: Rules whose findings follow from something that has a name of its own, on the same connection.
 _SIGNS: dict[str, tuple[Situation, ...]] = {
@@ -132,7 +131,7 @@ def _trouble(situation: Situation, rule: str, group: _Group) -> Trouble:
         rule,
         count,
         connections,
-        frames=tuple(finding.frame for finding, _ in group)[:_FRAMES],
+        frames=tuple(finding.frame for finding, _ in group)[: words.FRAMES],
         ts_ns=first.ts_ns,
     )
 
@@ -146,8 +145,6 @@ def _spread(group: _Group, connections: tuple[int, ...]) -> str:
 
 
 # -- what was not judged, and why: what the capture does not show of connections, streams and rules ---
-
-_LISTED = 40  #: ranges of connections in a command, at most
 
 
 def unjudged(evidence: Evidence) -> Iterator[Unjudged]:
@@ -198,7 +195,7 @@ def _of(
     named = words.named(found, len(evidence.dcp) > 1)
     numbers = tuple(each.number for each in found)
     ranges = [text for text, _ in words.ranges(numbers)]
-    few = len(numbers) < len(evidence.connections) and len(ranges) <= _LISTED
+    few = len(numbers) < len(evidence.connections) and len(ranges) <= words.LISTED
     where = ("--connection", ",".join(ranges)) if few else ()
     return Unjudged(code, f"{named}: {text}", len(found), numbers, Command(command, where))
 

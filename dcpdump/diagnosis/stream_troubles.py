@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import median
 
 from dcpdump.diagnosis import words
-from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode
+from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode, on
 from dcpdump.streams.causes import Cause, Degree, Situation, VerdictKind
 from dcpdump.streams.identity import alike, host, same
 from dcpdump.streams.knowledge import Reason
@@ -21,7 +21,6 @@ from dcpdump.text import counted
 
 #: Where more connections than these have the same trouble, they are one trouble.
 _APART = 3
-_FRAMES = 8
 _VBUCKETS = 40  #: named in a command, at most
 #: By cause: what streams wait for.
 _WAITS: dict[Cause | Reason, str] = {
@@ -156,7 +155,7 @@ def _trouble(evidence: Evidence, key: Key, judged: Sequence[Judged], several: bo
         len(streams),
         connections,
         tuple(streams),
-        tuple(frame for frame in map(_frame, streams) if frame is not None)[:_FRAMES],
+        tuple(frame for frame in map(_frame, streams) if frame is not None)[: words.FRAMES],
         first.traffic.last_ns if first.end is None else first.ended_ns,
         verdict.certain,
     )
@@ -244,7 +243,6 @@ _MANY = 5
 #: So many that a server closed as others took their name are of two clients, or of one that does so again and again.
 _TAKEN = 3
 _AGAIN = frozenset({Cause.REOPENED, Cause.ASKED_AGAIN})
-_LISTED = 40  #: ranges of connections in a command, at most
 
 
 def end_troubles(evidence: Evidence) -> Iterator[Trouble]:
@@ -362,7 +360,7 @@ def _by_servers(evidence: Evidence, said: set[int]) -> Iterator[Trouble]:
         yield Trouble(
             Situation.CLOSED,
             server_ended(each, count, several=several) + ", asked for again since",
-            Command("conns", ("--connection", str(each.number))),
+            on("conns", (each.number,)),
             why_closed(each),
             cause.value,
             connections=(each.number,),
@@ -381,7 +379,7 @@ def server_ended(connection: ConnectionState, streams: int, *, several: bool) ->
 
 
 def _listed(numbers: Iterable[int]) -> str:
-    return ",".join(text for text, _ in words.ranges(numbers)[:_LISTED])
+    return ",".join(text for text, _ in words.ranges(numbers)[: words.LISTED])
 
 
 # -- rollbacks in a diagnosis -------------------------------------------------------------------------
@@ -482,7 +480,7 @@ def _rollback_trouble(
         len(streams),
         tuple(sorted({each.connection.number for each in streams})),
         tuple(streams),
-        tuple(frame for each in group if (frame := each.first.answer_frame) is not None)[:_FRAMES],
+        tuple(frame for each in group if (frame := each.first.answer_frame) is not None)[: words.FRAMES],
         first.first.ts_ns,
     )
 

@@ -2,7 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +28,11 @@ class Command(NamedTuple):
 
     name: str
     options: tuple[str, ...] = ()
+
+
+def on(name: str, connections: Iterable[int], *options: str) -> Command:
+    """Return a command on connections."""
+    return Command(name, ("--connection", ",".join(map(str, connections)), *options))
 
 
 @dataclass(frozen=True, slots=True)

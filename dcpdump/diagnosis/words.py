@@ -16,8 +16,10 @@ from dcpdump.text import counted
 #: Of a list of vbuckets, people are shown so many entries.
 _SHOWN = 8
 
-#: Of connections with one trouble, so many are named.
-NAMED = 3
+#: Of connections with one trouble, so many are named; of these, or of ranges of them, so many are in a command.
+NAMED, LISTED = 3, 40
+#: Of frames that prove a trouble, so many are named.
+FRAMES = 8
 
 #: By cause: how connections were ended, and by whom, as far as that is known.
 ENDS: dict[Cause | Reason, str] = {
