@@ -1,4 +1,4 @@
-"""Kinds and causes of verdicts, as codes: what decides reads these, texts are for people."""
+"""Define the kinds and causes of verdicts, as codes for decisions; texts are for people."""
 
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +23,7 @@ class Degree(Enum):
 
 
 class Situation(Enum):
-    """What can be said of a capture, worst first: the order of the members is their rank. The values are codes."""
+    """The situations that a capture may show, worst first: their order is their rank. The values are codes."""
 
     LOOP = "rollback-loop"
     NAME_TAKEN = "name-taken"
@@ -37,7 +37,7 @@ class Situation(Enum):
     VIOLATION = "violation"
     BLOCKED = "blocked"
     ZERO_WINDOW = "zero-window"  #: an end does not read, and TCP lets the other send nothing
-    NO_ANSWER = "no-answer"  #: an end acknowledges nothing, not even what is sent again
+    NO_ANSWER = "no-answer"  #: an end acknowledges nothing, not even retransmitted bytes
     EXCEEDED = "window-exceeded"
     CLOSED = "connection-closed"
     RECONNECTS = "reconnects"  #: connections of a consumer end again and again, with streams open
@@ -60,11 +60,11 @@ class Situation(Enum):
 
 
 class Proof(NamedTuple):
-    """What is said of a situation, and what proves it."""
+    """The text of a situation, and its proof."""
 
     label: str  #: in a word or two
-    certain: str  #: what it needs to be certain, so that it is wrong; empty: it never is
-    otherwise: Degree | None = None  #: what it is where that does not hold; None: it is not said
+    certain: str  #: the condition under which it is certain, and so wrong; empty: it never is
+    otherwise: Degree | None = None  #: its degree if the condition does not hold; None: it is not reported
 
 
 _NOTE, _UNKNOWN = Degree.NOTE, Degree.UNKNOWN
@@ -159,7 +159,7 @@ _SITUATION_RANKS = {situation: rank for rank, situation in enumerate(Situation)}
 
 
 def degree_of(situation: Situation, *, certain: bool) -> Degree | None:
-    """Return how bad a situation is. ``certain``: what it needs to be certain holds."""
+    """Return how bad a situation is. ``certain``: the condition for certainty holds."""
     row = SITUATIONS[situation]
     return Degree.WRONG if certain and row.certain else row.otherwise
 
@@ -243,7 +243,7 @@ class Due(NamedTuple):
 
     cause: Cause
     text: str
-    unknown_because: Unknown | None = None  #: why it may not be due all the same
+    unknown_because: Unknown | None = None  #: why it may not be due nevertheless
     since_ns: int | None = None  #: since when, if not since the latest message
 
 
@@ -255,7 +255,7 @@ class Verdict(NamedTuple):
     why: str = ""
     situation: Situation | None = None  #: that it is, if it is one that is to be looked at
     certain: bool = False  #: what that needs to be certain holds
-    lag: "Lag | None" = None  #: how far its consumer is behind; None where that is no question any more
+    lag: "Lag | None" = None  #: how far its consumer is behind; None where that no longer matters
 
     @property
     def degree(self) -> Degree | None:

@@ -41,7 +41,7 @@ UNSEEN = Unknown(Reason.OTHER_NODES, "another node may know, and this capture ha
 
 
 class Reopening(NamedTuple):
-    """A stream in the place of another, and when it was asked for after that."""
+    """A stream in the place of another, and when it was requested after that one."""
 
     stream: Stream
     ts_ns: int | None
@@ -49,7 +49,7 @@ class Reopening(NamedTuple):
     doubt: str = ""  #: why it may be another consumer, if it may
 
     def in_words(self, lost: Stream) -> str:
-        """Return when and where the stream in the place of a lost one was asked for."""
+        """Return in words when and where the stream in the place of a lost one was requested."""
         connection = self.stream.connection
         place = "" if connection is lost.connection else f" on connection {connection.number}"
         verb = "reopened" if self.stream.reopened else "asked for again"
@@ -75,7 +75,7 @@ class Skip(NamedTuple):
 
 
 class _Order:
-    """Streams in the order in which they began, and were asked for last: after a refusal, one is asked for again."""
+    """Streams in the orders in which they began and were last requested; a refused one is requested again."""
 
     def __init__(self, streams: Iterable[Stream] = ()) -> None:
         streams = list(streams)
@@ -109,7 +109,7 @@ class _Order:
 
 
 class _Index:
-    """Streams by what they have in common; the order of each group is made when it is asked for."""
+    """Groups of streams; the order of a group is made on request."""
 
     def __init__(self, streams: Iterable[Stream], keys: Callable[[Stream], Iterable[Hashable]]) -> None:
         self._streams: dict[Hashable, list[Stream]] = {}
@@ -126,7 +126,7 @@ class _Index:
 
 
 class Clients:
-    """The streams and connections of a ledger that is closed, by their clients."""
+    """The streams and connections of a closed ledger, by client."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -169,7 +169,7 @@ class Clients:
     # -- asked for again, or open elsewhere ----------------------------------------------------------------
 
     def again(self, stream: Stream, after_ns: int | None) -> Reopening | None:
-        """Return where its consumer, or one that may be it, asked for a stream after a time."""
+        """Return where the stream's consumer, or a possible one, requested it after a time."""
         return self._reopened(stream, after_ns) or self._continued(stream, after_ns)
 
     def elsewhere(self, stream: Stream, at_ns: int | None) -> Stream | None:
@@ -275,7 +275,7 @@ class Clients:
     # -- what may hide it --------------------------------------------------------------------------------
 
     def hidden(self, stream: Stream, after_ns: int | None) -> Unknown | None:
-        """Return what may hide that its consumer asked for a stream after a time, where that was not found."""
+        """Return what may hide a request of the stream's consumer after a time."""
         lost = self.lost_since(stream.connection, after_ns)
         if lost is not None or after_ns is None:
             return lost
@@ -288,7 +288,7 @@ class Clients:
         return Unknown(Reason.TOO_MANY, text) if more else None
 
     def lost_since(self, connection: ConnectionState, ts_ns: int | None) -> Unknown | None:
-        """Return what may hide that the consumer of a connection asked for something after a time.
+        """Return what may hide a request of a connection's consumer after a time.
 
         That it did not is said only where each request of it would have been captured: on any of its connections, on
         any between the same two hosts, and on any that has its name, as it may be restarted elsewhere.
@@ -491,7 +491,7 @@ def _fits(stream: Stream, other: Stream) -> bool:
 
 
 def _maybe_owners(connection: ConnectionState) -> tuple[Owner, ...]:
-    """Return by what the connections are found that may be of a connection's consumer."""
+    """Return the keys of connections that may belong to a connection's consumer."""
     name = connection.identity.numberless or connection.identity.family
     return owners(connection) if name is None else (*owners(connection), ("name", name))
 
@@ -504,7 +504,7 @@ def _say(one: ConnectionState, other: ConnectionState) -> bool:
 
 
 def _names_itself(stream: Stream, other: Stream) -> bool:
-    """Return whether not the host alone says that both are of one consumer. A name is unique on its server only."""
+    """Return whether more than the host shows that both are of one consumer. A name is unique only on its server."""
     mine, theirs = stream.connection, other.connection
     if mine.identity.client_id is not None and theirs.identity.client_id is not None:
         return True

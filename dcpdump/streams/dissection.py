@@ -1,6 +1,6 @@
-"""Dissect blocks of packets into what a ledger learns, and remember how their connections ended.
+"""Dissect blocks of packets into events for a ledger, and remember how connections ended.
 
-Documents are taken as runs, without columns, and only what a connection's state depends on is decoded.
+Documents become runs, without columns; only frames on which the state depends are decoded.
 """
 
 import struct
@@ -62,7 +62,7 @@ class Ended(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """Who asked whom for a connection, again and again, and got no answer."""
+    """A client whose SYNs were repeated without an answer."""
 
     number: int
     src: str
@@ -71,7 +71,7 @@ class Unanswered(NamedTuple):
 
 
 class EndsWatching(BlockDissector[P], ABC):
-    """A dissector that also keeps how its connections ended, to be taken away by its owner."""
+    """A dissector that also keeps how its connections ended; the owner empties the list."""
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
@@ -81,7 +81,7 @@ class EndsWatching(BlockDissector[P], ABC):
         self.most_state = limits.state  #: bytes that connections and streams may take
 
     def watch(self, *, with_rules: bool) -> None:
-        """Keep from now on when ends of connections begin or cease to hold the other up.
+        """Keep from now on when ends of connections begin or cease to hold up the other.
 
         ``with_rules``: pieces are for rules too.
         """
@@ -105,14 +105,14 @@ class EndsWatching(BlockDissector[P], ABC):
         yield from super().close_blocks()
 
     def resets(self, until_ns: int) -> Iterator[Ended]:
-        """Yield who reset the connections that were reset by a time, and are not closed: more may follow a RST."""
+        """Yield the resets up to a time of connections that are not closed, since more may follow a RST."""
         for number, direction, ts_ns in self._connections.resets:
             if ts_ns <= until_ns:
                 yield Ended(number, direction, "rst", ts_ns)
 
     @property
     def living(self) -> int:
-        """How many connections packets may still be of."""
+        """Return how many connections may still get packets."""
         return len(self._connections.halves) // 2
 
     def remember(self, most: int) -> None:
@@ -120,7 +120,7 @@ class EndsWatching(BlockDissector[P], ABC):
         self._connections.remember(most)
 
     def is_over(self, number: int) -> bool:
-        """Return whether no frame of a connection can come any more, by its number."""
+        """Return whether no more frames of the connection with a number can come."""
         return number not in self._conversations and not self._connections.remembers(number)
 
     def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
@@ -153,7 +153,7 @@ _row = tuple.__new__
 
 
 class _Form(NamedTuple):
-    """What frames with the same lengths have in common."""
+    """The common properties of frames with the same lengths."""
 
     fields: struct.Struct  #: word, opaque, CAS, the stream id if there is one, extras and fixed fields of the value
     shape: Shape
@@ -190,7 +190,7 @@ _KNOWN: dict[tuple[bytes, bytes, int], _Form] = {}
 
 
 def plain_event(single: Single, number: int) -> FrameEvent:
-    """Return the event of a message, which is frame ``number`` and whole."""
+    """Return the event of a complete message, which is frame ``number``."""
     data, place = single.data, single.place
     length = len(data)
     alike = data[:_WORD], data[HEADER_LENGTH:_VERSION_END] if data[1] == DCP_SNAPSHOT_MARKER else b"", length
@@ -319,7 +319,7 @@ def piece_of(part: "Part") -> RunPiece:
 
 
 class RunDissection(EndsWatching[RunPiece]):
-    """Feed it blocks; it returns pieces for a ledger, and for rules that look at documents in runs."""
+    """A dissector of blocks to pieces for a ledger, and for rules that read documents in runs."""
 
     block_bytes = SMALL_BLOCK_BYTES
 

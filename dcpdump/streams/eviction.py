@@ -1,7 +1,7 @@
-"""Eviction: which streams and connections are over, and may be forgotten, so that memory is bounded.
+"""Choose streams and connections that have ended and may be forgotten, so that memory is bounded.
 
-Those that have been silent for longest come first: a stream that was asked for in the place of another one is
-never evicted before that one, so nothing that is kept seems to be abandoned. The latest ones are always kept.
+The longest silent ones come first. A stream that was requested in place of another is never forgotten before that one,
+so that no kept stream seems abandoned. The latest ones are always kept.
 """
 
 from collections import Counter
@@ -21,14 +21,14 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 
-#: Connections are looked through again when there are more by this share of those that are to be remembered.
+#: Connections are examined again when their number exceeds the limit by this share.
 _LOOKS = 8
-#: So much of the memory is made free at a time: each look costs a few steps for each stream.
+#: The share of the memory that is freed at a time, since each examination costs a few steps for each stream.
 _FREED = 4
 
 
 class Evictable(NamedTuple):
-    """What may be evicted."""
+    """Streams and connections that may be forgotten."""
 
     streams: list[Stream]
     connections: list[ConnectionState]  #: without a stream, once these are evicted
@@ -36,7 +36,7 @@ class Evictable(NamedTuple):
 
 
 class Eviction:
-    """The choice of what a ledger is to forget."""
+    """The choice of the streams and connections that a ledger forgets."""
 
     def __init__(self, dissection: EndsWatching[Any], ledger: Ledger) -> None:
         self._dissection, self._ledger = dissection, ledger
@@ -47,7 +47,7 @@ class Eviction:
 
     @property
     def due(self) -> bool:
-        """Return whether the ledger has more than it is to remember."""
+        """Return whether the ledger exceeds its limit."""
         return len(self._ledger.connections) > self._crowded or self._size > self._full
 
     @property
@@ -58,7 +58,7 @@ class Eviction:
         return connections * CONNECTION + unknown * LIVING + len(self._ledger.streams) * STREAM
 
     def choose(self, *, streams: bool) -> Evictable:
-        """Return what is to be evicted. ``streams``: those too."""
+        """Return connections to forget; with ``streams``, also streams."""
         ledger, chosen = self._ledger, Evictable([], [], [])
         size = self._size
         self._resets = {
@@ -84,7 +84,7 @@ class Eviction:
         return chosen
 
     def _idle(self) -> Iterator[ConnectionState]:
-        """Yield the connections without a stream that are over, in the order in which they began."""
+        """Yield the ended connections without a stream, in the order in which they began."""
         connections = list(self._ledger.connections.values())
         for at, connection in enumerate(connections):
             old = at < len(connections) - LEAST
@@ -142,7 +142,7 @@ def _latest(stream: Stream) -> int:
 
 
 def _is_over(stream: Stream) -> bool:
-    """Return whether nothing is to be expected of a stream whose connection is open, unless it is asked for again."""
+    """Return whether nothing more is to be expected of a stream on an open connection, unless it is requested again."""
     if stream.ended or stream.replaced or stream.next is not None:
         return True
     if not stream.waits:
@@ -152,7 +152,7 @@ def _is_over(stream: Stream) -> bool:
 
 
 def evict_streams(ledger: Ledger, streams: Sequence[Stream]) -> None:
-    """Forget streams. What is asked for in their places begins others."""
+    """Forget streams. A later request in their place begins a new one."""
     gone = set(streams)
     for connection in {stream.connection for stream in streams}:
         before = len(connection.streams)
@@ -205,7 +205,7 @@ def judging_early(ledger: Ledger, streams: Sequence[Stream]) -> Iterator[Judge]:
 
 @dataclass(slots=True)
 class EvictedStreams:
-    """What is still known of streams that were evicted, and of their connections."""
+    """The counts that are kept of forgotten streams, and of their connections."""
 
     kinds: Counter[str] = field(default_factory=Counter)  #: how many there were by the kinds of their verdicts
     troubled: Counter[str] = field(default_factory=Counter)  #: those in trouble
@@ -220,13 +220,13 @@ class EvictedStreams:
         return self.kinds.total()
 
     def evict(self, connection: ConnectionState) -> None:
-        """Count a connection of streams that were evicted, and which is evicted itself."""
+        """Count a connection that is forgotten after its streams."""
         self.connections += 1
         self.missed = self.missed.plus(connection.missing)
         self.by_connection.pop(connection.number, None)
 
     def add(self, streams: Sequence[Stream], judge: Judge) -> None:
-        """Count streams that are about to be evicted."""
+        """Count streams that are about to be forgotten."""
         for stream in streams:
             verdict = judge.verdict(stream)
             self.kinds[verdict.kind.value] += 1

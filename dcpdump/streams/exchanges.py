@@ -1,4 +1,4 @@
-"""Exchanges: requests and answers of one connection, paired by direction, opcode and opaque.
+"""Pair the requests and answers of one connection, by direction, opcode and opaque.
 
 Several requests may have one opaque (some clients send all with the same): they are answered in the order in which
 they were sent. Where the two directions were captured out of order, an answer waits a little for its request.
@@ -82,7 +82,7 @@ class Exchanges:
     backdated_ns: int = 0  #: by how much at most
 
     def ask(self, waiting: UnansweredRequest, frames: int, *, late: bool = False) -> FrameEvent | None:
-        """Take a request, and return its answer where that was captured before it.
+        """Note a request, and return its answer if that was captured before it.
 
         ``frames``: how many of the connection were captured before; ``late``: its beginning is missing, so an
         answer may be that of a request which is not in the capture.
@@ -132,7 +132,7 @@ class Exchanges:
         return found[0] if len(found) == 1 else None
 
     def answer(self, answer: FrameEvent, frames: int, *, late: bool = False) -> UnansweredRequest | None:
-        """Take an answer, and return the request that it is for. One without a request waits for it a little.
+        """Note an answer, and return its request. An answer without a request waits briefly for it.
 
         Of STAT there are many answers, until one has no key. ``late``: the beginning of the connection is missing, so
         the request of an answer may be.
@@ -158,7 +158,7 @@ class Exchanges:
         return waiting
 
     def give_up(self, request: "Request") -> None:
-        """Take it that the answer to a stream request was lost, if it is the oldest of its opaque."""
+        """Assume that the answer to a stream request was lost, if the request is the oldest with its opaque."""
         for direction in (0, 1):
             queue = self.by_key.get((direction, STREAM_REQ, request.opaque))
             if queue and queue[0].request is request:
@@ -193,12 +193,12 @@ class Exchanges:
         )
 
     def close(self) -> None:
-        """Take it that no request comes any more."""
+        """End the input: no more requests come."""
         while self.earlier:
             self._give_up_on(self.earlier.pop(0))
 
     def take_unasked(self, frames: int, now_ns: int | None) -> Iterator[FrameEvent]:
-        """Take the answers for which no request came: requests that come now are not theirs.
+        """Remove and return the answers for which no request came; later requests are not theirs.
 
         ``frames``: how many of the connection were captured by ``now_ns``.
         """
@@ -220,7 +220,7 @@ class Exchanges:
         return [kind for kind, waiting in self.by_kind.items() if waiting]
 
     def lose(self, ts_ns: int | None) -> None:
-        """Take it that bytes were lost, by a time: answers may have been among them.
+        """Note that bytes were lost, at a time: answers may have been among them.
 
         Of several requests with one opaque it is then unknown which of them the next answer is for.
         """
@@ -256,7 +256,7 @@ class Exchanges:
             self._give_up_on(self.earlier.pop(0))
 
     def _give_up_on(self, early: Early) -> None:
-        """Take it that the request of an answer was not captured, or that there was none."""
+        """Assume that the request of an answer was not captured, or that there was none."""
         answer = early.answer
         kind = 1 - answer.direction, answer.opcode
         if self.torn or kind in self.forgotten:

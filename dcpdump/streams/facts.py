@@ -1,4 +1,4 @@
-"""Facts: the small things that are known of connections and their streams."""
+"""Define small values that describe connections and their streams."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -191,7 +191,7 @@ class Interval(NamedTuple):
 
     @property
     def lasting_ns(self) -> int:
-        """How long it lasted; 0 where a time of it is not known."""
+        """Return how long it lasted; 0 if one of its times is unknown."""
         return between(self.start_ns, self.end_ns) or 0
 
 
@@ -216,12 +216,12 @@ class Intervals:
 
     @property
     def total_ns(self) -> int:
-        """How long all of them lasted."""
+        """Return how long all of them lasted."""
         return self.further_ns + sum(each.lasting_ns for each in self.kept)
 
     @property
     def longest(self) -> Interval:
-        """The longest of those that are kept. There has to be one."""
+        """Return the longest of those kept, of which there must be one."""
         return max(self.kept, key=lambda each: each.lasting_ns)
 
     def exceeded_by(self, lasted_ns: int | None, least_ns: int) -> bool:
@@ -240,7 +240,7 @@ class Recurring:
     over: Intervals = field(default_factory=Intervals)  #: when it did
 
     def change(self, *, begins: bool, ts_ns: int | None) -> None:
-        """Take it that it begins or ends; nothing, where it did before."""
+        """Note that it begins or ends; a repeated note changes nothing."""
         if self.lasts and not begins:
             self.over.add(Interval(self.since_ns, ts_ns))
         if begins != self.lasts:

@@ -1,4 +1,4 @@
-"""Feed: parts of frames in, events and runs of documents out, in the order of the frames."""
+"""Turn parts of frames into events and runs of documents, in the order of the frames."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
@@ -37,9 +37,9 @@ class PendingLosses:
             self._count += 1
 
     def before(self, piece: RunPiece) -> dict[int, Before]:
-        """Return what is before rows of a piece.
+        """Return the losses before rows of a piece.
 
-        A loss stands before the first frame of its direction that begins behind it, and is forgotten with it.
+        A loss belongs to the first frame of its direction that begins after it, and is forgotten with it.
         """
         gaps = piece.gaps()
         found = {row: Before(length, Missed(skipped=length)) for row, length in gaps.items()}
@@ -123,7 +123,7 @@ def without_numbers(event: FrameEvent) -> FrameEvent:
 
 
 class Succession:
-    """Give it each block, and the pieces of it."""
+    """A test whether files are one rotated capture, fed each block and its pieces."""
 
     def __init__(self) -> None:
         self._times: dict[str, tuple[int, int]] = {}  # of each file: the first and the last
@@ -150,7 +150,7 @@ class Succession:
         self._times[name] = min(first_ns, first), max(last_ns, last)
 
     def take(self, pieces: Iterable[RunPiece]) -> None:
-        """Note which connections continue from one file into another."""
+        """Note the connections that continue from one file into another."""
         for piece in pieces:
             directions = ((ends.connection, ends.direction) for ends in piece.places)
             if len(piece.files) == 1 and all(self._latest.get(each) == piece.files[0] for each in directions):
@@ -164,7 +164,7 @@ class Succession:
                         (self._torn if torn else self._joined).add((before, name))
 
     def forget(self, connection: int) -> None:
-        """Forget a connection of which nothing more comes."""
+        """Forget a connection that has ended."""
         for direction in (0, 1):
             self._latest.pop((connection, direction), None)
 
@@ -179,11 +179,11 @@ class Succession:
 
 
 # -- order: frames in the order of time, across the two directions of connections ---------------------
-# A direction with a hole waits until the hole is filled or given up, and the other goes on: an answer may be known
-# before its request. Here frames wait with it, so that what was said first is learnt first. Within a direction
-# nothing changes places: a frame that had to wait for bytes counts from when they came.
+# A direction with a hole waits until the hole is filled or given up, while the other goes on: an answer may come before
+# its request. Here frames of the other direction wait too, so that frames are learnt in the order in which they were
+# sent. The order within a direction never changes: a frame that waited for bytes has the time at which they came.
 
-#: How long a hole is waited for that the receiver has filled long since, and some more.
+#: How long to wait for a hole that the receiver has filled, and some more.
 _PATIENCE_NS = 2_500_000_000
 #: More frames than this are not kept waiting; so many of their bytes, or a field that was decoded, count as one more.
 _MOST = 262_144
@@ -204,7 +204,7 @@ class _Held(NamedTuple):
 
 
 class Order:
-    """Feed it events and runs as they come; it returns them when nothing earlier is to be expected."""
+    """A queue that returns events and runs in order of time, once nothing earlier is to be expected."""
 
     def __init__(self) -> None:
         self._held: list[_Held] = []
@@ -219,7 +219,7 @@ class Order:
         return bool(self._held)
 
     def feed(self, seen: Sequence[Step], *, waiting: bool, in_order: bool) -> Sequence[Step]:
-        """Take the next frames. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
+        """Add the next frames. ``waiting``: bytes wait behind a hole; ``in_order``: times never go back."""
         if not self._held and not waiting and in_order:
             return seen
         self._hold(sorted(map(self._timed, seen)))
@@ -240,7 +240,7 @@ class Order:
         return _steps_of(held[:count])
 
     def close(self) -> list[Step]:
-        """Return all that waits."""
+        """Return all waiting frames."""
         held, self._held = self._held, []
         self._weight = self._end_ns = 0
         self._latest.clear()
@@ -267,7 +267,7 @@ class Order:
         return _Held(max(before, first), self._count - frames, end, _weight(step), step)
 
     def _until(self) -> int:
-        """Return the time up to which nothing is waited for any more."""
+        """Return the time up to which no earlier frame is to be expected."""
         until = self._end_ns - _PATIENCE_NS
         if self._weight <= _MOST:
             return until
@@ -346,11 +346,11 @@ class Feed:
         self._eviction = Eviction(dissection, ledger)
 
     def meet(self, block: Block) -> None:
-        """Take a block of packets, before its parts: the ledger is to know whether several files are one capture."""
+        """Note a block of packets, before its parts, so that the ledger knows whether several files are one capture."""
         self.succession.meet(block)
 
     def frame_events(self, pieces: Sequence["Piece"]) -> list[FrameEvent]:
-        """Take the next pieces, and return the events that the ledger learns next."""
+        """Add the next pieces, and return the events that the ledger learns next."""
         return [frame for step in self.steps(pieces) for frame in one_by_one(step)]
 
     def steps(self, pieces: Sequence["Piece"]) -> Sequence[Step]:
@@ -361,7 +361,7 @@ class Feed:
         return self._order.feed(found, waiting=self._dissection.waiting, in_order=in_order)
 
     def _orderly(self, pieces: Sequence[RunPiece]) -> bool:
-        """Take the losses and ends of pieces, and return whether their times never go back."""
+        """Note the losses and ends of pieces, and return whether their times never go back."""
         in_order = True
         self._pending.add(self._dissection.gaps)
         self._dissection.gaps.clear()
@@ -383,7 +383,7 @@ class Feed:
         return [each if isinstance(each, DocumentRun) else without_numbers(each) for each in found]
 
     def rest(self) -> list[Step]:
-        """Return what still waits for others, once there are no more parts."""
+        """Return the frames that still wait, after the last part."""
         return self._order.close()
 
     def evictable(self, lose: Lose | None = None, *, streams: bool = True) -> Evictable | None:
@@ -407,19 +407,19 @@ class Feed:
         return self._order.waiting or self._dissection.waiting
 
     def pause(self, now_ns: int) -> None:
-        """Have the ledger know who has left and what time it is, and close it for a look: more may come."""
+        """Tell the ledger which connections ended and the time, and close it for a verdict; more may follow."""
         self.advance(now_ns)
         self._ledger.close(now_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Have the ledger know who has left and what time it is."""
+        """Tell the ledger which connections ended, and the time."""
         self._ledger.last_ns = max(now_ns, self._ledger.last_ns or 0)
         self._end()
         for ended in self._dissection.resets(now_ns - _RESET_NS):
             self._reset(ended)
 
     def _reset(self, ended: Ended) -> None:
-        """Have the ledger know who reset a connection of which no frame has come since."""
+        """Tell the ledger which connections were reset without later frames."""
         connection = self._ledger.connections.get(ended.connection)
         if connection is not None and not connection.end.reason and (connection.last_ns or 0) <= (ended.ts_ns or 0):
             self._ledger.end(*ended)
@@ -441,7 +441,7 @@ class Feed:
             (lose or self._ledger.lose)(ends.connection, ends.direction, before_of([loss]), loss.gap.seen.ts_ns)
 
     def _end(self) -> None:
-        """Have the ledger know which connections ended by now."""
+        """Tell the ledger which connections have ended."""
         for ended in self._dissection.ended:
             self._ledger.end(*ended)
         self._dissection.ended.clear()
@@ -451,7 +451,7 @@ class Feed:
             changes.clear()
 
     def _hold_up(self, changes: Sequence[TcpChange]) -> None:
-        """Have the connections know how TCP holds them up; those without a frame, once they have one."""
+        """Tell connections how TCP holds them up; those without a frame, once they have one."""
         self._early = {}
         for change in changes:
             connection = self._ledger.connections.get(change.connection)

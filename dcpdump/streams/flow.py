@@ -1,4 +1,4 @@
-"""Flow control as it can be judged: whether it holds a producer back, and what a consumer forgets to acknowledge."""
+"""Judge flow control: whether it blocks a producer, and what a consumer forgets to acknowledge."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
@@ -31,7 +31,7 @@ _PROMPT = 4
 
 
 class FlowState(Enum):
-    """What flow control does to a producer. The values are codes."""
+    """The effect of flow control on a producer. The values are codes."""
 
     OFF = "off"
     NOT_ACCEPTED = "not_accepted"  #: or no answer was captured
@@ -50,7 +50,7 @@ class FlowEvidence(Enum):
 
 
 class FlowStatus(NamedTuple):
-    """How a window stands, how that is known, and since when the producer is blocked."""
+    """The state of a window, the evidence, and since when the producer is blocked."""
 
     state: FlowState
     evidence: FlowEvidence = FlowEvidence.SEEN
@@ -58,7 +58,7 @@ class FlowStatus(NamedTuple):
 
 
 def flow_status(connection: ConnectionState, now_ns: int | None) -> FlowStatus:
-    """Return how the window of a connection stands."""
+    """Return the state of a connection's window."""
     window = connection.window
     if window.off or (window.complete and window.size is None and window.asked is None):
         return FlowStatus(FlowState.OFF)
@@ -87,7 +87,7 @@ def flow_status(connection: ConnectionState, now_ns: int | None) -> FlowStatus:
 
 
 def stalled_since(connection: ConnectionState, now_ns: int | None, least_ns: int) -> int | None:
-    """Return since when the window of a connection is full and nothing is acknowledged; None: not for so long.
+    """Return since when a connection's window is full without an acknowledgement; None if for less than ``least_ns``.
 
     Where the producer does not read, TCP lets no acknowledgement through.
     """
@@ -188,12 +188,12 @@ def _message(window: Window) -> int:
 
 
 # -- leaks: acknowledgements that do not come to what was sent, and what explains it ------------------
-# A consumer that forgets a kind of message, or counts one otherwise than the producer, leaves a residue that only
-# grows. What is on its way makes the residue go up and down; its floor is the leak. What explains it comes to it
+# A consumer that forgets a kind of message, or counts one differently from the producer, leaves a residue that only
+# grows. Bytes on their way make the residue go up and down; its floor is the leak. An explanation equals the residue
 # exactly, at several acknowledgements.
 
 # -- suspects -----------------------------------------------------------------------------------------
-# Ways to acknowledge something else than what was sent, and what each leaves over at an acknowledgement.
+# Suspects are ways to acknowledge something other than what was sent, each with its residue at an acknowledgement.
 
 _VERSIONS = ("V1", "V2.0", "V2.1", "V2.2")
 _MARKER = "DCP_SNAPSHOT_MARKER"
@@ -220,7 +220,7 @@ Key = tuple[str, str]
 
 
 class Suspect(NamedTuple):
-    """One way, and what it leaves over. Two of one ``group`` are about the same bytes."""
+    """One way to miscount, and its residue. Two of one ``group`` concern the same bytes."""
 
     group: int | str
     kind: str
@@ -390,7 +390,7 @@ _HIDDEN = "what explains it does not show, as the two directions are captured ou
 
 
 class Leak(NamedTuple):
-    """What was acknowledged too little, or (negative) too much. ``kind`` is empty where none explains it."""
+    """How many bytes were acknowledged too little, or (negative) too much. ``kind``: empty without an explanation."""
 
     bytes: int
     kind: str = ""
@@ -427,7 +427,7 @@ class _Fit(NamedTuple):
 
 
 def leak(window: Window) -> Leak | None:
-    """Return a leak; None where the counters agree.
+    """Return the leak of a window; None if the counters agree.
 
     Of a relative account, what was outstanding when it began is unknown: only what the residue grew by counts.
     """

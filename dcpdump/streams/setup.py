@@ -1,4 +1,4 @@
-"""How a connection is set up: HELLO, authentication, bucket, OPEN, controls; and what keeps it alive."""
+"""Follow the set-up of a connection: HELLO, authentication, bucket, OPEN, controls; and its keep-alives."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -44,7 +44,7 @@ _FIRST = frozenset({HELLO, SASL_LIST_MECHS, SASL_AUTH})
 
 @dataclass(slots=True, eq=False)
 class Setup:
-    """How a connection is set up, as far as that was captured: HELLO, login, bucket, DCP_OPEN, controls."""
+    """The set-up of a connection, as far as captured: HELLO, login, bucket, DCP_OPEN, controls."""
 
     began: int | None = None  #: the direction of its very first frame, if that is what a client says first
     agent: str | None = None  #: of HELLO
@@ -70,7 +70,7 @@ class Setup:
 
     @property
     def phase(self) -> SetupPhase:
-        """How far it is set up."""
+        """Return the phase of the set-up."""
         if self.opened_by is not None:
             return SetupPhase.OPEN if self.accepted_frame is not None else SetupPhase.OPENING
         if self.authenticated is False:
@@ -150,7 +150,7 @@ def waiting_for(frame: FrameEvent, connection: "ConnectionState") -> UnansweredR
 
 
 def keep_alive(connection: "ConnectionState", frame: FrameEvent, *, asks: bool) -> None:
-    """Take a DCP_NOOP. Not ``asks``: it is from the wrong end, and maybe meant as the answer to one."""
+    """Note a DCP_NOOP. Not ``asks``: it is from the wrong end, and may be meant as the answer to one."""
     noops = connection.noops
     if not asks:
         waiting = connection.exchanges.asked(frame)

@@ -42,14 +42,14 @@ class Turns:
     pauses_ns: list[int] = field(default_factory=lambda: [0, 0])  #: the longest that it served the other kind alone
 
     def pause(self, since_ns: int | None, until_ns: int | None, longest_ns: int = 0) -> None:
-        """Take how long the producer was silent inside a snapshot; ``longest_ns``: of what follows, between two."""
+        """Note how long the producer was silent inside a snapshot; ``longest_ns``: the longest pause in what follows."""
         if since_ns is not None and until_ns is not None:
             longest_ns = max(longest_ns, until_ns - since_ns)
         if longest_ns > self.pause_ns:
             self.pause_ns = longest_ns
 
     def serve(self, stream: "Stream", *, begins: bool = False) -> None:
-        """Take it that the message at hand is of another stream than the one before, or ``begins`` a snapshot."""
+        """Note that the current message is of another stream than the one before, or ``begins`` a snapshot."""
         kind, before, now_ns = stream.from_disk, self.served, stream.traffic.last_ns
         if before is not None and before is not stream:
             self.left_ns[before.from_disk] = before.traffic.last_ns or 0
@@ -68,7 +68,7 @@ _MOST_SHARED = 16_384
 
 @dataclass(slots=True, eq=False)
 class Memory:
-    """What is remembered across the connections of a ledger."""
+    """Facts that are shared by the connections of a ledger."""
 
     names: "dict[tuple[str, str, str], ConnectionState]" = field(default_factory=dict)
     #: by server, bucket and name: the connection that was opened last
@@ -79,7 +79,7 @@ class Memory:
 
 @dataclass(slots=True, eq=False)
 class Lookup:
-    """The streams of a connection by what tells them apart, and what was asked for in their places."""
+    """The streams of a connection by vbucket and stream id, and the requests in their places."""
 
     current: dict[int, Stream] = field(default_factory=dict)  #: by ``stream_key``
     by_opaque: dict[int, Stream] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Lookup:
     early_acks: list[FrameEvent] = field(default_factory=list)  #: answers to markers of streams not granted yet
 
     def share(self, opaque: int) -> None:
-        """Take it that several streams had an opaque at one time."""
+        """Note that several streams had an opaque at one time."""
         if len(self.shared) < _MOST_SHARED:
             self.shared.add(opaque)
 
@@ -98,7 +98,7 @@ class Lookup:
 
 
 class LastLoss(NamedTuple):
-    """What a connection lost last."""
+    """The last loss of a connection."""
 
     torn_at: int = NOT_YET  #: how many frames had come with the last of which bytes are missing
     frame: int = 0  #: the number of the frame before which bytes were lost
@@ -107,7 +107,7 @@ class LastLoss(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ConnectionEnd:
-    """How a TCP connection ended, and until when it was watched."""
+    """The end of a TCP connection, and until when it was watched."""
 
     ts_ns: int | None = None  #: the first FIN, or the RST
     by: int | None = None  #: the direction whose end came first
@@ -158,7 +158,7 @@ class ConnectionState:
         self.exchanges = Exchanges(with_rules=self.with_rules)
 
     def lose(self, direction: int, before: Before, ts_ns: int | None, number: int = 0) -> None:
-        """Take it that bytes were lost or skipped before frame ``number``, or at the end."""
+        """Note that bytes were lost or skipped before frame ``number``, or at the end."""
         if self.carved:  # what was left out is no loss, and may have been sent at any time
             before, ts_ns = Before(UNKNOWN_LOSS, NOTHING_MISSED), None
         (length, missed), side = before, self.sides[direction]
@@ -172,13 +172,13 @@ class ConnectionState:
         self.exchanges.lose(ts_ns)
 
     def leave_out(self) -> None:
-        """Take it that only chosen packets are in the file: anything may have been sent before, and after."""
+        """Note that the file has only chosen packets: anything may have been sent before and after."""
         self.carved = True
         for direction in (0, 1):
             self.lose(direction, Before(UNKNOWN_LOSS, NOTHING_MISSED), None)
 
     def miss(self, frame: FrameEvent) -> None:
-        """Take it that bytes of a frame are missing, or hidden."""
+        """Note that bytes of a frame are missing, or hidden."""
         text = CARVED if self.carved else f"bytes of frame {frame.number} were lost"
         if frame.shape is HIDDEN:
             text = f"the numbers of frame {frame.number} are hidden"
@@ -187,14 +187,14 @@ class ConnectionState:
         self.lost = LastLoss(self.frames, frame.number, text)
 
     def hold_up(self, direction: int, fault: str, *, begins: bool, ts_ns: int | None) -> None:
-        """Take it that the sender of a direction begins to hold the other up, or no longer does; or is ahead of it."""
+        """Note that the sender of a direction begins or ceases to hold up the other; or is captured ahead of it."""
         if fault == AHEAD:
             self.window.out_of_order, self.exchanges.grace = True, FAR
             return
         self.tcp_faults.setdefault((fault, direction), Recurring()).change(begins=begins, ts_ns=ts_ns)
 
     def unlink(self) -> None:
-        """Refer to no other connection and not to itself, so that its memory is free."""
+        """Drop references to other connections and to itself, so that the memory is freed."""
         self.setup.previous_with_name = self._no_stream = None
 
     def stream_of(self, frame: FrameEvent) -> Stream | None:

@@ -90,7 +90,7 @@ class Prepares:
     dropped: set[int] = field(default_factory=set)  #: collections that were dropped while there were any
 
     def add(self, key: bytes, seqno: int, place: FrameEvent, *, due: bool, with_rules: bool) -> None:
-        """Take a prepare. ``due``: its outcome has to come; ``with_rules``: whether it is acknowledged matters too."""
+        """Note a prepare. ``due``: its outcome must follow; ``with_rules``: its acknowledgement matters too."""
         if len(self.open) >= _MOST_PREPARES:
             self.missed = True
             return
@@ -107,28 +107,28 @@ class Prepares:
         return Durable.PREPARED if key in self.open else Durable.NONE
 
     def acknowledge(self, seqno: int) -> None:
-        """Take it that all up to a seqno are acknowledged."""
+        """Note that all prepares up to a seqno are acknowledged."""
         while self.unacked and (first := next(iter(self.unacked))) <= seqno:
             del self.unacked[first]
 
     def decide(self, key: bytes) -> None:
-        """Take it that the durable write of a key is decided."""
+        """Note that the durable write of a key is decided."""
         self.open.pop(key, None)
 
     def complete(self, seqno: int) -> None:
-        """Take it that all up to a seqno are decided."""
+        """Note that all durable writes up to a seqno are decided."""
         while self._order and self._order[0][0] <= seqno:
             decided, key = heappop(self._order)
             if key in self.open and self.open[key].seqno == decided:
                 del self.open[key]
 
     def excuse(self, frame: int) -> None:
-        """Take it that the outcomes of those up to a frame need not come, or may have come."""
+        """Note that the outcomes of prepares up to a frame need not follow, or may have come."""
         if self.open:
             self.excused = frame
 
     def drop(self, collection: int) -> None:
-        """Take it that a collection is dropped: a server forgets its prepares."""
+        """Note that a collection is dropped, whose prepares a server forgets."""
         if self.open and len(self.dropped) < _MOST_PREPARES:
             self.dropped.add(collection)
 
@@ -159,7 +159,7 @@ NO_PREPARES = Prepares()
 
 @dataclass(slots=True, eq=False)
 class Traffic:
-    """The messages of a stream that came."""
+    """The messages of a stream, counted."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (LAST - FIRST + 1))  #: frames by opcode, from FIRST on
     size: int = 0  #: their bytes
@@ -170,7 +170,7 @@ class Traffic:
     oso_snapshots: int = 0  #: out-of-order snapshots that began
 
     def take(self, kinds: Iterable[tuple[int, int, int]], size: int, last_ns: int | None, last_frame: int) -> None:
-        """Take messages that follow one another: opcodes, frames and bytes of each kind; bytes of all, time, number."""
+        """Count consecutive messages: opcodes, frames and bytes of each kind; bytes of all, time, number."""
         for opcode, count, _ in kinds:
             self.counts[opcode - FIRST] += count
         self.size += size
@@ -188,7 +188,7 @@ class Traffic:
 
 @dataclass(slots=True, eq=False)
 class Seqnos:
-    """The seqnos that a stream brought."""
+    """The seqnos of a stream."""
 
     first: int | None = None
     last: int | None = None  #: of the latest message that brought one
@@ -206,9 +206,9 @@ _MOST_ACKS = 1_024
 
 @dataclass(slots=True, eq=False)
 class Acks:
-    """What the consumer of a stream acknowledged, and what still waits for it: last items of snapshots, states, seqnos.
+    """The acknowledgements of a stream's consumer, and the items that wait for one: ends of snapshots, states, seqnos.
 
-    A producer takes any answer to a message for the acknowledgement that it waits for.
+    A producer accepts any answer to a message as the acknowledgement that it waits for.
     """
 
     due: deque[FrameEvent] = field(default_factory=deque)  #: last items of snapshots that want one
@@ -219,7 +219,7 @@ class Acks:
     seqno: int | None = None  #: of its SEQNO_ACKNOWLEDGED
 
     def expect(self, item: FrameEvent) -> None:
-        """Take the last item of a snapshot that is to be acknowledged."""
+        """Note the last item of a snapshot that must be acknowledged."""
         if self.omitted < 0:
             self.omitted += 1
         elif self.early:
@@ -230,7 +230,7 @@ class Acks:
             self.due.append(place_of(item))
 
     def take(self, answer: FrameEvent) -> None:
-        """Take the answer to a marker. A refusal of a marker that asked for none acknowledges nothing."""
+        """Note the answer to a marker. A refusal of a marker that requested no acknowledgement is none."""
         if self.due:
             self.due.popleft()
         elif self.omitted > 0:
@@ -239,14 +239,14 @@ class Acks:
             self.take_early(answer)
 
     def take_early(self, answer: FrameEvent) -> None:
-        """Take the answer to a marker that was captured before the item that it acknowledges, if there is one."""
+        """Use an answer to a marker that was captured before the item that it acknowledges, if there is one."""
         if len(self.early) < _MOST_ACKS:
             self.early.append(kept(answer))
         else:
             self.omitted -= 1
 
     def take_state(self, answer: FrameEvent) -> None:
-        """Take the answer to a state that a takeover set."""
+        """Note the answer to a state that a takeover set."""
         self.states += 1
         self.states_ns = answer.ts_ns
 
@@ -275,7 +275,7 @@ class Closed(NamedTuple):
 
 
 class Requests(list[Request]):
-    """The requests of a stream; of very many not all."""
+    """The requests of a stream; if there are very many, not all."""
 
     __slots__ = ("most", "omitted")
 
@@ -584,13 +584,13 @@ class Stream:
         return _TAKEOVERS.get(self.state, Takeover.OTHER_STATE)
 
     def advance(self, event: PhaseEvent) -> None:
-        """Go to the phase that an event leads to."""
+        """Change to the phase to which an event leads."""
         self.phase = after(self.phase, event)
 
     def lose(self, direction: int, *, continues_without_gap: bool = False) -> None:
-        """Take it that bytes were lost in its direction: what is known of it may not hold any more.
+        """Note that bytes were lost in its direction, so that its state may have changed.
 
-        ``continues_without_gap``: none of its own can be among them, so it does.
+        ``continues_without_gap``: none of them can belong to this stream, so its state holds.
         """
         before = self.knowledge
         self.know(direction)
@@ -603,23 +603,23 @@ class Stream:
         self.forget()
 
     def know(self, direction: int) -> None:
-        """Take it that its state is certain as of now; ``direction``: that of its producer."""
+        """Note that its state is certain from now on; ``direction``: of its producer."""
         side = self.connection.sides[direction]
         self.knowledge = Knowledge(side.lost_at, side.missed, self.knowledge.reason)
 
     def blur(self, reason: str) -> None:
-        """Take it that its phase is not known; ``reason``: why, if not for lost bytes."""
+        """Note that its phase is unknown; ``reason``: why, if not for lost bytes."""
         self.advance(PhaseEvent.LOSS)
         self.knowledge = self.knowledge._replace(reason=reason)
 
     def follow(self, before: "Stream | None") -> None:
-        """Come after another in its place."""
+        """Note the stream that it follows in its place."""
         if before is not None:
             before.next, self.before = self, before
             self.number = before.number + 1
 
     def begin(self, snapshot: Snapshot) -> None:
-        """Take a snapshot marker."""
+        """Note a snapshot marker."""
         if self.needs_marker:
             self.seqnos.floor = None
             self.phase = Phase.UNKNOWN
@@ -634,7 +634,7 @@ class Stream:
         self.seqnos.since_marker = 0
 
     def take_items(self, first: int, last: int, high: int, count: int, ts_ns: int | None) -> None:
-        """Take messages with seqnos that follow one another: their first, last and largest seqno, and the last time."""
+        """Note consecutive messages with seqnos: their first, last and largest seqno, and the last time."""
         seqnos = self.seqnos
         seqnos.last = seqnos.floor = last
         seqnos.last_ns = ts_ns
@@ -650,13 +650,13 @@ class Stream:
             self.snapshot.items += count
 
     def acknowledge_marker(self, answer: FrameEvent) -> None:
-        """Take the consumer's answer to a marker."""
+        """Note the consumer's answer to a marker."""
         if self.snapshot is not None:
             self.snapshot.acked, self.snapshot.acked_ns = True, answer.ts_ns
         self.own_acks().take(answer)
 
     def acknowledge(self, seqno: int) -> None:
-        """Take a SEQNO_ACKNOWLEDGED."""
+        """Note a SEQNO_ACKNOWLEDGED."""
         self.own_acks().seqno = seqno
         self.prepares.acknowledge(seqno)
 
@@ -673,19 +673,19 @@ class Stream:
         return self.keys
 
     def exists(self, collection: int, *, now: bool) -> None:
-        """Take an event that creates a collection, or drops it."""
+        """Note an event that creates a collection, or drops it."""
         self.collections = self.collections or {}
         self.collections[collection] = now
 
     def forget(self) -> None:
-        """Forget what a message of which bytes are missing may have changed."""
+        """Forget the state that an incomplete message may have changed."""
         self.prepares = Prepares(missed=True) if self.prepares.missed else NO_PREPARES
         if self.acks is not NO_ACKS:
             self.acks.forget()
         self.forget_keys()
 
     def forget_keys(self) -> None:
-        """Forget the keys of the snapshot, which is over."""
+        """Forget the keys of the snapshot, which has ended."""
         if self.keys is not NO_KEYS:
             self.connection.memory.keys.give_back(len(self.keys))
             self.keys = NO_KEYS

@@ -1,4 +1,4 @@
-"""Window: one connection's flow control: what the protocol counts, what was acknowledged, when it was full.
+"""Follow flow control of a connection: counted bytes, acknowledged bytes, and when the window was full.
 
 The counted size is the frame's own except for two kinds: a PREPARE counts two bytes more than it has on the wire, a
 CACHE_TRANSFER_END always 24. Responses, NOOP, CONTROL and acknowledgements do not count.
@@ -44,7 +44,7 @@ _MOST = 64
 
 
 def is_settled(frames: int, then_ns: int | None, now_ns: int | None, grace: int = GRACE) -> bool:
-    """Return whether nothing is captured any more that was sent before what was captured ``then_ns``.
+    """Return whether no more frames will be captured that were sent before those captured at ``then_ns``.
 
     ``frames``: how many of the connection were captured since. A packet may hold many: many frames and little time
     are not enough.
@@ -84,7 +84,7 @@ class EarlyAck(NamedTuple):
 
 
 class OverAck(NamedTuple):
-    """Acknowledgements of what was not sent, not even a little later."""
+    """Acknowledgements of more bytes than were sent, even a little later."""
 
     frame: FrameEvent  #: the first of them
     excess: int  #: bytes
@@ -92,7 +92,7 @@ class OverAck(NamedTuple):
 
 
 def hold(waiting: list[EarlyAck], ack: EarlyAck) -> None:
-    """Have one more wait, behind those that do."""
+    """Queue one more acknowledgement."""
     if len(waiting) >= _MOST:
         last = waiting.pop()
         ack = ack._replace(size=max(last.size, ack.size), missing=last.missing + ack.missing)
@@ -113,7 +113,7 @@ _NOTHING = [0] * (LAST - FIRST + 1)
 
 @dataclass(slots=True)
 class FlowCounters:
-    """What a producer sent, by what a consumer may forget of it, or count otherwise."""
+    """The bytes that a producer sent, by kinds that a consumer may forget, or count differently."""
 
     bytes: list[int] = field(default_factory=lambda: _NOTHING)  #: by opcode, from FIRST on, as the wire has them
     frames: list[int] = field(default_factory=lambda: _NOTHING)
@@ -171,12 +171,12 @@ class Window:
 
     @property
     def outstanding(self) -> int:
-        """What is outstanding, as the producer keeps it: never below zero."""
+        """Return the outstanding bytes, as the producer counts them: never below zero."""
         return max(0, self._balance)
 
     @property
     def overacked(self) -> int:
-        """What was acknowledged beyond what was sent, so far."""
+        """Return how many bytes were acknowledged beyond those sent so far."""
         return self._overacked + max(0, -self._balance)
 
     @property
@@ -191,7 +191,7 @@ class Window:
 
     @property
     def sent(self) -> int:
-        """What was sent, as the producer counts it."""
+        """Return the bytes sent, as the producer counts them."""
         counted, at = self.counted, CACHE_TRANSFER_END - FIRST
         return sum(counted.bytes) + 2 * self.prepared + _END_SIZE * counted.frames[at] - counted.bytes[at]
 
@@ -272,12 +272,12 @@ class Window:
         return Mark(ts_ns, left, *of_kinds, *numbers, tuple(each.markers), sent, received, acked, waited, resumed)
 
     def ask(self, size: int | None) -> None:
-        """Take note of a size that the consumer asks for. What it acknowledges from here on may count."""
+        """Note a size that the consumer requests. Its acknowledgements may count from here on."""
         self.asked = size
         self._unsettled = 0
 
     def refuse(self) -> None:
-        """Take note that the producer refused a size."""
+        """Note that the producer refused a size."""
         self._unsettled = None
 
     def resize(self, size: int, ts_ns: int | None) -> None:
@@ -321,7 +321,7 @@ class Window:
 
     @property
     def phase(self) -> FlowPhase:
-        """How it stands, as far as was captured."""
+        """Return the phase of the window, as far as captured."""
         if self.size is None:
             return FlowPhase.OFF
         return FlowPhase.EXCEEDED if self.is_exceeded else FlowPhase.FULL if self.is_blocked else FlowPhase.ROOM
@@ -344,7 +344,7 @@ class Window:
         return self._balance < 0 or bool(self._overacks)
 
     def take_overacks(self, *, final: bool) -> list[OverAck]:
-        """Return acknowledgements of what was not sent, each once. ``final``: nothing is sent any more."""
+        """Return acknowledgements of more than was sent, each once. ``final``: no more messages follow."""
         if final:
             self._settle(None, self.sent, final=True)
         taken, self._overacks = self._overacks, []
@@ -356,13 +356,13 @@ class Window:
         return self.blocked.total_ns + ((between(self.blocked_since, until_ns) or 0) if lasts else 0)
 
     def _pass(self, length: int) -> None:
-        """Take bytes that may have been acknowledged before they were captured: the most can be that much more."""
+        """Note bytes that may have been acknowledged before they were captured: the maximum grows by as much."""
         if self.max_unknown is not None:
             self.max_unknown += length
             self._absorb()
 
     def _fill(self, messages: int, first_ns: int | None, ts_ns: int | None) -> None:
-        """Take note of messages while it is full, from the first to the last, or of what filled it."""
+        """Note messages while it is full, from the first to the last, or the message that filled it."""
         if self.is_blocked:
             if not self.beyond and messages:
                 self.beyond_ns = first_ns
@@ -375,7 +375,7 @@ class Window:
         self.blocked_since = ts_ns
 
     def _release(self, count: int, ts_ns: int | None, frame: FrameEvent | None = None) -> None:
-        """Subtract what was acknowledged."""
+        """Subtract acknowledged bytes."""
         self.acked += count
         before = self._balance
         self._balance -= count
@@ -399,14 +399,14 @@ class Window:
                 self._early.clear()
 
     def _take_up(self, length: int, ts_ns: int | None) -> None:
-        """Take a message that may have been acknowledged, and is to be counted."""
+        """Note a message that may have been acknowledged, and is to be counted."""
         self._settle(ts_ns, self.sent - length)
         if self._balance + length >= 0:
             self.peak = max([self.peak, *[ack.size for ack in self._early]])  # that much was outstanding before it
             self._early.clear()
 
     def _settle(self, ts_ns: int | None, sent: int, *, final: bool = False) -> None:
-        """Clamp at zero, as the producer did, what no message came for in time. ``sent``: before what is at hand."""
+        """Clamp at zero, as the producer did, if no messages came in time. ``sent``: before the current message."""
         early, over, frame = self._early, 0, None
         while early and (final or early[0].is_over(ts_ns, sum(self.counted.frames), out_of_order=self.out_of_order)):
             ack = early.pop(0)
@@ -422,7 +422,7 @@ class Window:
             self._overacks.append(OverAck(frame, over, sent))
 
     def _unblock(self, outstanding: int, ts_ns: int | None) -> None:
-        """Close the time in which it was full: the producer was blocked, or sent nevertheless."""
+        """End the interval in which it was full: the producer was blocked, or sent nevertheless."""
         if self.is_exceeded:
             if len(self.excesses) < MOST:
                 self.excesses.append(Excess(self.full_since, ts_ns, outstanding, self.beyond))
