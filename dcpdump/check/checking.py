@@ -21,7 +21,7 @@ Evicting = Callable[[Sequence[Stream], Judge], None]
 
 
 class Judging:
-    """Keep the ledger and the findings of what a dissection returns. Feed it all parts, then close it.
+    """The ledger and the findings of an input. Feed it all parts of a dissection, then close it.
 
     Without ``rules`` there are no findings, and documents are only counted. With a ``redactor`` ledger and findings
     have hashes of names, addresses and texts once it is closed.
@@ -35,7 +35,7 @@ class Judging:
         redactor: Redactor | None = None,
         evicting: Evicting | None = None,
     ) -> None:
-        """``evicting`` learns of streams that are about to be evicted; without it none is."""
+        """``evicting`` is told of streams that are about to be forgotten; without it none is forgotten."""
         self.ledger = Ledger(with_rules=rules)
         self.fold = Fold()
         self._feed = Feed(dissection, self.ledger, with_rules=rules, hides=redactor is not None)
@@ -43,7 +43,7 @@ class Judging:
         self._engine = RuleEngine(ledger=self.ledger, shown=SHOWN) if rules else None
 
     def meet(self, block: Block) -> None:
-        """Take a block of packets, before its parts."""
+        """Note a block of packets, before its parts."""
         self._feed.meet(block)
 
     def note(self, file: str, first_ns: int, last_ns: int) -> None:
@@ -51,7 +51,7 @@ class Judging:
         self._feed.succession.note(file, first_ns, last_ns)
 
     def feed(self, parts: Sequence[Part]) -> None:
-        """Take the parts of a block, before the dissection's gaps are cleared."""
+        """Judge the parts of a block, before the dissection's gaps are cleared."""
         for step in self._feed.steps(parts):
             self._learn(step)
         lose = None if self._engine is None else self._engine.lose

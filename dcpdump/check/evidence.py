@@ -30,7 +30,7 @@ Found = tuple[int, Delayed]  #: an event, and what it is about
 
 
 class PendingEvidence:
-    """What is still to become clear of one connection."""
+    """The open questions of one connection."""
 
     __slots__ = (
         "_ahead",
@@ -50,12 +50,12 @@ class PendingEvidence:
         self._noop_missed_ns = 0
 
     def lose(self) -> None:
-        """Take it that bytes were lost: what was to become clear may be among them."""
+        """Note that bytes were lost: they may have held the answers to open questions."""
         self._ahead.clear()
         self._done.clear()
 
     def acknowledge_seqno(self, frame: FrameEvent, stream: Stream) -> None:
-        """Take a SEQNO_ACKNOWLEDGED, before it is learnt."""
+        """Note a SEQNO_ACKNOWLEDGED, before the ledger learns it."""
         seqno = frame.get("prepared_seqno")
         if seqno is not None:
             self._lag(stream, seqno, frame.ts_ns, acknowledged=True)
@@ -64,14 +64,14 @@ class PendingEvidence:
             self._ahead.append((kept(frame), stream, self._frames))
 
     def finish(self, stream: Stream) -> None:
-        """Take a stream that is over."""
+        """Note that a stream has ended."""
         ended_ns = self._connection.now_ns if stream.ended_ns is None else stream.ended_ns
         self._lag(stream, stream.seqnos.reached, ended_ns, acknowledged=False)
         if stream.acks.due or stream.acks.early:
             self._done.append(stream)
 
     def look(self, frame: FrameEvent) -> Iterator[Found]:
-        """Yield what became clear by now. ``frame``: the frame at hand."""
+        """Yield the questions decided by now. ``frame``: the current frame."""
         connection = self._connection
         yield from self._unasked()
         if connection.now_ns is not None:
@@ -84,7 +84,7 @@ class PendingEvidence:
         yield from self._acknowledgements(frame)
 
     def is_quiet(self, run: DocumentRun) -> bool:
-        """Return whether nothing can become clear while documents come that continue a stream. When in doubt, not."""
+        """Return whether documents that continue a stream cannot decide any question; False when in doubt."""
         connection, exchanges = self._connection, self._connection.exchanges
         if exchanges.earlier or exchanges.unasked or connection.window.has_overacks or self._ahead or self._done:
             return False
@@ -119,7 +119,7 @@ class PendingEvidence:
     def _overdue(self, now_ns: int) -> Iterator[Found]:
         """Yield requests that should have been answered by now. Each comes once; its answer may still come.
 
-        Where who asked does not read, TCP lets no answer through.
+        Where the requester does not read, TCP lets no answer through.
         """
         connection, exchanges = self._connection, self._connection.exchanges
         for kind, unjudged in exchanges.unjudged.items():
@@ -150,7 +150,7 @@ class PendingEvidence:
         return None
 
     def _stalls(self, frame: FrameEvent, now_ns: int) -> Iterator[Found]:
-        """Yield a window that has been full for long; where its account is relative, if the producer is blocked."""
+        """Yield a window that has been full for long; with a relative account, only if the producer is blocked."""
         since = stalled_since(self._connection, now_ns, _STALL + 1)
         if since is not None and since != self._stalled_ns:
             self._stalled_ns = since
@@ -192,7 +192,7 @@ class PendingEvidence:
             unacked.clear()
 
     def _beyond(self) -> Iterator[Found]:
-        """Yield acknowledgements, of bytes and of seqnos, of what was not sent even by now."""
+        """Yield acknowledgements of bytes and seqnos that are still not sent."""
         connection = self._connection
         for over in connection.window.take_overacks(final=connection.end.over):
             if not connection.doubtful:
@@ -202,7 +202,7 @@ class PendingEvidence:
             yield Event.AHEAD, Delayed(frame, stream, 0, frame.fields[0] or 0, stream.seqnos.reached)
 
     def _acknowledgements(self, frame: FrameEvent) -> Iterator[Found]:
-        """Yield snapshots that were not acknowledged, and acknowledgements that were not asked for."""
+        """Yield snapshots without an acknowledgement, and acknowledgements without a request."""
         connection = self._connection
         while self._done and self._is_settled(
             frame.number - self._done[0].traffic.last_frame, self._done[0].traffic.last_ns

@@ -1,4 +1,4 @@
-"""Finding: where a conversation breaks a rule, or would, if bytes were not missing."""
+"""Define findings: where a conversation breaks a rule, or may break it, if bytes are missing."""
 
 import re
 from collections import Counter
@@ -26,12 +26,12 @@ def quoted(text: str | bytes) -> str:
 
 
 def repeated(problem: str, numbers: re.Pattern[str] = LARGE_NUMBER) -> str:
-    """Return what a decoder says of a key or a value as a sentence may have it: its numbers may be bytes of those."""
+    """Return a decoder's problem with a key or a value, marked: its numbers may be bytes of these."""
     return numbers.sub(lambda number: f"{_NUMBER_BEGIN}{number[0]}{_NUMBER_END}", problem)
 
 
 def unmarked(sentence: str) -> str:
-    """Return a sentence as it is shown."""
+    """Return a sentence without marks."""
     if _NUMBER_BEGIN in sentence:
         sentence = _NUMBER.sub(r"\1", sentence)
     return _QUOTE.sub(r"\1", sentence) if _BEGIN in sentence else sentence
@@ -48,7 +48,7 @@ def hidden(sentence: str, redactor: Redactor) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One answer of a rule, in its place."""
+    """A rule's result for a frame."""
 
     rule: Rule
     severity: Severity
@@ -66,7 +66,7 @@ class Finding:
 
     @property
     def place(self) -> tuple[str, int, int | None, int, bool]:
-        """What repeats of it have in common: the rule and the stream; of unknown ones, the connection."""
+        """Return the key of repeated findings: the rule and the stream; of unknown ones, the connection."""
         if self.severity is Severity.UNKNOWN:
             return self.rule.code, self.connection, None, 0, True
         return self.rule.code, self.connection, self.vbucket, self.stream_id, False
@@ -83,7 +83,7 @@ SHOWN = 20
 
 
 class Fold:
-    """Fold findings: keep of each rule and stream the first ``shown`` (None: all), and count everything."""
+    """A collection of findings that keeps the first ``shown`` (None: all) of each rule and stream, and counts all."""
 
     def __init__(self, shown: int | None = SHOWN) -> None:
         self._limit = shown
@@ -92,7 +92,7 @@ class Fold:
         self.counts: Counter[Severity] = Counter()
 
     def add(self, finding: Finding) -> None:
-        """Take a finding."""
+        """Add a finding."""
         place = finding.place
         self.counts[finding.severity] += finding.times
         met = self._met[place] = self._met[place] + finding.times
@@ -100,11 +100,11 @@ class Fold:
             self.kept.append(finding)
 
     def hide(self, redactor: Redactor) -> None:
-        """Hash what messages quote."""
+        """Hash the data in messages."""
         self.kept = [finding.hidden(redactor) for finding in self.kept]
 
     def findings(self) -> list[tuple[Finding, int]]:
-        """Return what was kept in the order of frames, and with the last of each kind how many more there were."""
+        """Return the kept findings in the order of frames; the last of each kind has the number of further ones."""
         left = Counter(finding.place for finding in self.kept)
         out: list[tuple[Finding, int]] = []
         for finding in sorted(self.kept, key=lambda finding: (finding.frame, finding.rule.code)):
@@ -119,7 +119,7 @@ _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 @dataclass(slots=True)
 class RuleTotal:
-    """The findings of one rule that are equally bad."""
+    """The number of one rule's findings of one severity, with an example."""
 
     example: Finding  #: the first of them
     last: int  #: frame
@@ -156,6 +156,6 @@ class RuleTotals:
         )
 
     def hide(self, redactor: Redactor) -> None:
-        """Hash what examples quote."""
+        """Hash the data in examples."""
         for total in self._totals.values():
             total.example = total.example.hidden(redactor)

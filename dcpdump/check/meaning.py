@@ -1,4 +1,4 @@
-"""Meaning: values that mean nothing, flags that cannot stand together, forms not agreed on, and the wrong way to go."""
+"""Judge meanings: values without one, flags that exclude each other, forms not agreed on, and wrong directions."""
 
 from dcpdump.check.rule import SUSPICIOUS, VIOLATION, Severity
 from dcpdump.spec.field import Bits, Layout
@@ -57,7 +57,7 @@ _CONSUMER_NAME = "consumer_name"
 
 
 def without_meaning(frame: FrameEvent, layout: Layout) -> tuple[str, Severity | None]:
-    """Return what is said of a value that means nothing, and how bad that is."""
+    """Return the sentence and the severity for a value without a meaning."""
     opcode = frame.opcode
     field, called, severity = _MEANT.get(opcode, ("", "", None))
     number = frame.get(field)
@@ -73,7 +73,7 @@ def without_meaning(frame: FrameEvent, layout: Layout) -> tuple[str, Severity | 
 
 
 def not_together(frame: FrameEvent) -> str:
-    """Return which flags cannot stand together, or not without others."""
+    """Return the flags that exclude each other, or that need others."""
     opcode = frame.opcode
     flags = frame.get("flags") if opcode in (OPEN, ADD_STREAM, STREAM_REQ, OSO) else None
     if flags is None:
@@ -98,7 +98,7 @@ def _open_flags(flags: int) -> str:
 
 
 def form_not_agreed(frame: FrameEvent, connection: ConnectionState) -> str:
-    """Return which form of a message is not what HELLO and DCP_OPEN have agreed on: it is refused."""
+    """Return the form of a message that HELLO and DCP_OPEN have not agreed on, so that it is refused."""
     if frame.opcode == OPEN:
         return _open_value(frame)
     flags = connection.setup.flags
@@ -112,7 +112,7 @@ def form_not_agreed(frame: FrameEvent, connection: ConnectionState) -> str:
 
 
 def deletion_not_agreed(connection: ConnectionState, *, second: bool) -> str:
-    """Return why a deletion of version 1, or of the second, is refused; nothing where it is not."""
+    """Return why a deletion of version 1, or of version 2, is refused; empty if it is not."""
     flags = connection.setup.flags
     if flags is None or flags & COLLECTIONS_PREVIEW:
         return ""
@@ -125,7 +125,7 @@ def deletion_not_agreed(connection: ConnectionState, *, second: bool) -> str:
 
 
 def _open_value(frame: FrameEvent) -> str:
-    """Return what is wrong with the value of DCP_OPEN: a JSON object that names a consumer at most, or nothing."""
+    """Return the fault of the value of DCP_OPEN, which is empty or a JSON object with at most a consumer's name."""
     faults: list[str] = []
     document = None if frame.record is None else frame.record.meaning.document
     if frame.datatype <= MOST_DATATYPE and frame.datatype != (JSON if frame.value_length else 0):
@@ -158,13 +158,13 @@ def expiration_not_agreed(frame: FrameEvent, connection: ConnectionState, stream
 
 
 def without_collections(connection: ConnectionState) -> bool:
-    """Return whether keys have no collection ids, and that is known for sure."""
+    """Return whether keys certainly have no collection ids."""
     waits = any(connection.asked_for(HELLO))
     return connection.setup.has_collections is False and not connection.doubtful and not waits
 
 
 def is_astray(frame: FrameEvent, connection: ConnectionState) -> bool:
-    """Return whether a DCP request travels against the roles of the ends, as far as those are known."""
+    """Return whether a DCP request is sent against the known roles of the ends."""
     opcode = frame.opcode
     if connection.producer_direction is None or opcode in (OPEN, ADD_STREAM, CLOSE_STREAM):
         return connection.setup.produces is True and opcode == ADD_STREAM

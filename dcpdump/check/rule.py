@@ -1,4 +1,4 @@
-"""Rule: one sentence of the protocol that a conversation can break, and the function that recognises it.
+"""Define a rule: a sentence of the protocol that a conversation can break, and the function that recognises it.
 
 A rule's function is pure: it is asked before a frame is learnt, reads the frame and the state of its connection and
 stream, and answers with a sentence, or with nothing. Code, severity, place, and whether the sentence may be a verdict
@@ -34,7 +34,7 @@ RESPONSE = 0x100  #: added to an opcode: its responses
 
 
 class Event:
-    """What a rule may be asked on beside opcodes, in one space of numbers with them and their responses."""
+    """Events beside messages on which rules are called; their numbers continue those of opcodes and responses."""
 
     DECODED = 0x200  #: any frame that was decoded one by one: what does not fit its layout is among them
     STRAY = 0x201  #: a message of a stream whose opaque, vbucket and stream id are not those of one live stream
@@ -72,7 +72,7 @@ EVENTS = 0x230
 
 
 class Scope(Enum):
-    """What has to be captured without loss for a verdict."""
+    """The part of the conversation that a verdict needs without loss."""
 
     FRAME = "the frame alone"
     SINCE = "the connection from its first captured frame on"
@@ -82,7 +82,7 @@ class Scope(Enum):
 
 
 class Remark(NamedTuple):
-    """A rule's answer where a sentence is not all."""
+    """A rule's result with more than a sentence."""
 
     message: str
     severity: Severity | None = None  #: other than the rule's
@@ -93,7 +93,7 @@ class Remark(NamedTuple):
 
 
 class Delayed(NamedTuple):
-    """What became clear about a frame some time after it."""
+    """A fact about a frame that is known some time after it."""
 
     frame: FrameEvent  #: the frame
     stream: Stream  #: that it is about
@@ -111,7 +111,7 @@ Judge = Callable[..., Answer]
 
 
 class Broken(NamedTuple):
-    """The frames of a run that break a rule of a frame alone, all of them as badly. All others do not."""
+    """The frames of a run that break a rule for single frames, all with one severity."""
 
     places: Sequence[int]
     severity: Severity
@@ -122,7 +122,7 @@ CanSkipRun = Callable[[DocumentRun, Inspected, ConnectionState, Stream], bool | 
 
 
 class Suspend(Enum):
-    """What suspends a rule. The values are codes."""
+    """Reasons that suspend a rule. The values are codes."""
 
     START = "m"
     LOST = "g"
@@ -148,7 +148,7 @@ SUSPENSIONS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """One rule. Title, page and source are what the docstring of its function says."""
+    """One rule. Title, page and source are from the docstring of its function."""
 
     code: str
     id: str  #: the paragraph of the protocol's list of rules: "S11"
@@ -162,17 +162,17 @@ class Rule:
 
     @property
     def title(self) -> str:
-        """Return what is wrong, in a few words."""
+        """Return the title: what is wrong, in a few words."""
         return self._doc[0].removesuffix(".")
 
     @property
     def page(self) -> str:
-        """Return when it is reported, what follows from it, and its usual causes: paragraphs."""
+        """Return the page: when it is reported, its consequences, and its usual causes, in paragraphs."""
         return "\n\n".join(each for each in self._doc[1:] if not each.startswith(_SOURCE))
 
     @property
     def source(self) -> str:
-        """Return where a server's code, or the specification, says so; empty where neither does."""
+        """Return the source in a server's code or the specification; empty without one."""
         return self._doc[-1].removeprefix(_SOURCE) if self._doc[-1].startswith(_SOURCE) else ""
 
     @property

@@ -1,4 +1,4 @@
-"""Commands that analyse: ``@analysis`` over a function of a finished ledger, and the reading that fills the ledger.
+"""Make commands that analyse: ``@analysis`` over a function of a finished ledger, and the reading that fills it.
 
 Filters choose streams and connections, not frames: the ledger is only right if it gets all frames.
 """
@@ -86,7 +86,7 @@ _PLACES = tuple(each._replace(text=each.text.replace("Frames", "Connections")) f
 
 @dataclass(frozen=True, slots=True)
 class StreamChoice:
-    """Which streams and connections to show, and where the capture is to end."""
+    """The streams and connections to show, and the end of the time window."""
 
     places: tuple[Clause, ...]
     vbuckets: Ranges | None
@@ -95,7 +95,7 @@ class StreamChoice:
     until: Instant | None
 
     def connection(self, connection: ConnectionState, start_ns: int | None) -> bool:
-        """Return whether a connection is to be shown."""
+        """Return whether to show a connection."""
         return self.is_between(connection) and self._lasts(connection.last_ns, start_ns)
 
     def is_between(self, connection: ConnectionState) -> bool:
@@ -110,7 +110,7 @@ class StreamChoice:
         return all(clause(place) for clause in self.places)
 
     def stream(self, stream: Stream, start_ns: int | None) -> bool:
-        """Return whether a stream is to be shown."""
+        """Return whether to show a stream."""
         if self.vbuckets is not None and stream.vbucket not in self.vbuckets:
             return False
         if self.stream_ids is not None and stream.stream_id not in self.stream_ids:
@@ -208,7 +208,7 @@ class LedgerConsumer(Consumer[Any]):
 
     @classmethod
     def instead(cls, options: dict[str, Any]) -> int | None:
-        """Do what a command does without captures, and return the exit code; None: they are to be read."""
+        """Run the command if it needs no captures, and return the exit code; None if captures are to be read."""
         return None
 
     def _dissecting(self) -> Callable[..., EndsWatching[Any]]:
@@ -369,7 +369,7 @@ class LedgerConsumer(Consumer[Any]):
     # -- as a consumer ----------------------------------------------------------------------------------
 
     def cut(self, block: Block) -> Block | None:
-        """Return the packets of a block up to the chosen time; None where there are none."""
+        """Return the packets of a block up to the chosen time; None without any."""
         return block if self._cut is None else self._cut.cut(block)
 
     def meet(self, block: Block) -> None:
@@ -437,7 +437,7 @@ class LedgerConsumer(Consumer[Any]):
             self.ledger.feed(step)
 
     def _evict_streams(self, streams: Sequence[Stream]) -> None:
-        """Count streams of which nothing more comes, and forget them."""
+        """Count ended streams, and forget them."""
         wanted = [stream for stream in streams if self._wanted.stream(stream, self.begins_ns)]
         with judging_early(self.ledger, streams) as judge:
             self.evicted.add(wanted, judge)
@@ -445,7 +445,7 @@ class LedgerConsumer(Consumer[Any]):
         evict_streams(self.ledger, streams)
 
     def _evict(self, connection: ConnectionState) -> None:
-        """Forget a connection without a stream, of which nothing more comes."""
+        """Forget an ended connection without a stream."""
         if connection.evicted and self._wanted.connection(connection, self.begins_ns):
             self.evicted.evict(connection)
         self.without_streams += not connection.evicted
@@ -469,7 +469,7 @@ class LedgerConsumer(Consumer[Any]):
 
 
 class AnalysisRequest(NamedTuple):
-    """What an analysis is asked for."""
+    """The request of an analysis: output, order and options."""
 
     captures: tuple[str, ...]  #: as they are named
     paths: list[str]  #: of the captures; or the interface
@@ -482,7 +482,7 @@ class AnalysisRequest(NamedTuple):
 
 
 class AnalysisResult(NamedTuple):
-    """What an analysis has to say, where there is any frame."""
+    """The result of an analysis: lines and objects."""
 
     lines: Callable[[], Iterable[Line | Fitting]]
     objects: Callable[[], Iterable[Json]]

@@ -60,7 +60,7 @@ _CHUNK = 1 << 16
 
 
 class Copies(NamedTuple):
-    """The captures: as they are read at once, and as they can be read again."""
+    """The captures, by names for the first reading, and by names for reading again."""
 
     paths: Sequence[str]
     again: Sequence[str]
@@ -351,7 +351,7 @@ def commands_of(
 
 
 class Browsing:
-    """Captures that are browsed. In a ``with`` it ends what runs beside the screen."""
+    """The captures in the browser. Leaving the ``with`` ends the other processes."""
 
     def __init__(
         self,
@@ -375,7 +375,7 @@ class Browsing:
         self._frames.close()
 
     def _service(self, columns: Columns) -> "FrameService":
-        """Open the captures, and return what answers for them, in the process that reads."""
+        """Open the captures, and return the frame service, in the process that reads."""
         from dcpdump.browse.frame_service import FrameService
         from dcpdump.index.building import IndexOptions
         from dcpdump.index.capture_index import CaptureIndex

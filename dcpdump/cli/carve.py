@@ -120,7 +120,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
 
 
 def _along(carried: Counter[tuple[int, bool]]) -> Iterator[str]:
-    """Yield what comes along with the chosen frames, in words."""
+    """Yield in words which other frames are written with the chosen ones."""
     for use, what in _ALONG:
         documents, count = carried[use, True], carried[use, True] + carried[use, False]
         if count:
@@ -147,7 +147,7 @@ def _resumed(carving: Carving, secrets: Secrets) -> str:
 
 
 def _comments(inputs: Sequence[Capture], order: int) -> list[str]:
-    """Return what the file says of itself: that it was carved, from which captures, and what these say of that."""
+    """Return the file's comments: that it was carved, from which captures, and the same comments of these."""
     names = [safe(basename(capture.name)) for capture in inputs]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     told = (

@@ -50,18 +50,18 @@ P = TypeVar("P")
 
 
 class ChoosingConsumer(Consumer[P]):
-    """A consumer of the frames that a selection wants, to be shown in some way."""
+    """A consumer of the frames that a selection chooses."""
 
     def __init__(self, chosen: Selection, shown: Display) -> None:
         self._chosen, self._times, self.redactor = chosen, shown.times, shown.redactor
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
-        """Return which names of collections are not known."""
+        """Return a note on unknown names of collections."""
         return collection_notes(self._chosen.texts, dissection)
 
     @property
     def _is_full(self) -> bool:
-        """Return whether all frames were taken that are to be."""
+        """Return whether enough frames were consumed."""
         return self.frames == self._chosen.count
 
     def meet(self, block: Block) -> None:

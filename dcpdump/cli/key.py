@@ -107,7 +107,7 @@ class Tracing(LedgerConsumer):
         return [_as_it_stands(each, sent[each.identity]) for each in found]
 
     def covered(self, vbucket: int | None) -> list[Coverage]:
-        """Return what the capture has of the vbuckets of those keys; where none was found, of ``vbucket``."""
+        """Return the coverage of the vbuckets of these keys; without any key found, of ``vbucket``."""
         vbuckets = self._vbuckets or {vbucket}
         return [coverage(stream) for stream in self.streams if stream.vbucket in vbuckets]
 
@@ -118,7 +118,7 @@ class Tracing(LedgerConsumer):
         return gone or not all(coverage(stream).complete for stream in mine)
 
     def is_evicted(self, vbucket: int | None) -> bool:
-        """Return whether a stream of a vbucket, to be shown, was evicted."""
+        """Return whether a chosen stream of a vbucket was forgotten."""
         return vbucket in self._gone
 
 

@@ -1,4 +1,4 @@
-"""Write what a command found, in the order that was asked for: as lines for people, as csv or as objects."""
+"""Write the rows of a command in the requested order: as lines for people, as csv or as objects."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -31,7 +31,7 @@ def report(
     lines: Callable[[], Iterable[Line | Fitting]],
     objects: Callable[[], Iterable[Json]],
 ) -> None:
-    """Write what was found, as lines for people, which fit a terminal, or as objects. ``rows``: the kinds of these."""
+    """Write the results as lines, which fit a terminal, or as objects. ``rows``: the kinds of objects."""
     if shown.format == "ndjson":
         for row in objects():
             sink.write(dump(row) + "\n")
@@ -55,7 +55,7 @@ _NOTHING = (None, "")
 
 @dataclass(frozen=True, slots=True)
 class Sorting(Generic[T]):
-    """The order that was asked for. ``column``: None for the usual one."""
+    """The requested order. ``column``: None for the default."""
 
     columns: ColumnSet[T] | None
     column: str | None

@@ -14,7 +14,7 @@ from dcpdump.errors import PasteError
 from dcpdump.paste.encodings import unescape
 from dcpdump.paste.numbers import bytes_of_decimals
 from dcpdump.paste.packet_dumps import with_reassembled
-from dcpdump.paste.pasted import CUT, LIMIT, Pasted, begins_frame, maybe_swapped, odd_byte
+from dcpdump.paste.pasted import CUT, LIMIT, Pasted, begins_frame, maybe_swapped, odd_byte, unprefixed
 from dcpdump.startup import lazy_pattern
 from dcpdump.text import counted
 
@@ -125,6 +125,10 @@ def cells(rest: str, kind: _Kind) -> list[_Cell]:
         found.append(_Cell(cell.start() - origin, cell.end() - origin, data))
         position = separator.end()
     return found
+
+
+def _is_prefixed(digits: str) -> bool:
+    return unprefixed(digits) != digits
 
 
 def _bytes_of(cells: Iterable[_Cell], swapped: int = False) -> bytes:
@@ -317,7 +321,7 @@ def _refuse_swapped(first: Row, words: list[tuple[list[_Cell], str]], data: byte
         plain, swapped = (all(shows(tail, _bytes_of(taken, turned)) for taken, tail in shown) for turned in (0, 1))
         if swapped and (begins_swapped or not plain):
             raise _swapped(first)
-    elif (first.rest or "").lstrip()[:2] in ("0x", "0X") or first.mark != ":" or begins_swapped:
+    elif _is_prefixed((first.rest or "").lstrip()) or first.mark != ":" or begins_swapped:
         raise _swapped(first)
 
 
@@ -465,8 +469,8 @@ def _holds_bytes(rows: list[Row]) -> bool:
 def _may_be_dump(rows: list[Row], before: list[Run]) -> bool:
     """Return whether these rows are more than hex that happens to have a number in front."""
     first = rows[0]
-    digits = first.offset.removeprefix("0x").removeprefix("0X")
-    if not first.mark and first.rest is not None and first.rest.lstrip()[:2] in ("0x", "0X"):
+    digits = unprefixed(first.offset)
+    if not first.mark and first.rest is not None and _is_prefixed(first.rest.lstrip()):
         return False  # "0x80 0x57": all of them are bytes
     if len(rows) > 1:
         return bool(first.mark) or len(digits) >= 3
@@ -618,9 +622,9 @@ def _rows(text: str) -> list[_GridRow]:
             continue
         data, position, prefixed = bytearray(), 0, False
         while cell := _CELL.match(cells, position):
-            data += bytes.fromhex(cell["bytes"].removeprefix("0x").removeprefix("0X"))
+            data += bytes.fromhex(unprefixed(cell["bytes"]))
             position = cell.end()
-            prefixed = prefixed or (cell["bytes"][:1] == "0" and cell["bytes"][1:2] in "xX")
+            prefixed = prefixed or _is_prefixed(cell["bytes"])
         all_bytes = bool(data) and "|" not in cells[position:] and (prefixed or not spelled)
         odd = "" if all_bytes or not _SPELLED.search("|" + cells) else cells[position:].split("|")[0].strip(" \t`")
         rows.append(_GridRow(number, offset[0] if offset else "", bytes(data) if all_bytes else None, odd))
@@ -680,7 +684,7 @@ def _starts(offset: str) -> bool:
 
 def _is_at(offset: str, position: int) -> bool:
     # The specification counts in decimal; drawings made by hand may not.
-    digits = offset[2:] if offset[:2] in ("0x", "0X") else offset
+    digits = unprefixed(offset)
     return (digits.isdecimal() and int(digits) == position) or int(digits or "0", 16) == position
 
 

@@ -20,6 +20,7 @@ from dcpdump.paste.pasted import (
     maybe_swapped,
     odd_digits,
     too_wide,
+    unprefixed,
     unwrapped,
 )
 from dcpdump.spec.header import HEADER_LENGTH
@@ -235,20 +236,16 @@ def _read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
     unnumbered = without_line_numbers("\n".join(line.lstrip(_SEPARATORS) for line in lines))
     if _begins(unnumbered) and not _begins(text):
         return _read_bare(unnumbered, (*notes, "line numbers dropped"))
-    bare = [[_plain(t) for t in line] for line in split]
-    prefixed = sum(t != _plain(t) for t in tokens)
+    bare = [[unprefixed(t) for t in line] for line in split]
+    prefixed = sum(t != unprefixed(t) for t in tokens)
     if 1 < prefixed == len(tokens) and max(map(len, tokens)) > 4:
-        data = _words([_plain(t) for t in tokens], tokens[0])
+        data = _words([unprefixed(t) for t in tokens], tokens[0])
         return Pasted("0x words", (data,), (*notes, "the words are read in the order that they are written"))
     if not prefixed and len(tokens) > 1 and "".join(tokens).isdecimal():
         decided = number_list(tokens, bracketed="," in text)
         if decided is not None:
             return decided.noted(*notes)
     return Pasted(_hex_name(text, tokens), _lines_of_hex(bare, lines), notes)
-
-
-def _plain(token: str) -> str:
-    return token[2:] if token[:2] in ("0x", "0X") else token
 
 
 def _begins(text: str) -> bool:

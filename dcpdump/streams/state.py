@@ -42,7 +42,7 @@ class Turns:
     pauses_ns: list[int] = field(default_factory=lambda: [0, 0])  #: the longest that it served the other kind alone
 
     def pause(self, since_ns: int | None, until_ns: int | None, longest_ns: int = 0) -> None:
-        """Note how long the producer was silent inside a snapshot; ``longest_ns``: the longest pause in what follows."""
+        """Note how long the producer was silent inside a snapshot; ``longest_ns``: the longest pause after that."""
         if since_ns is not None and until_ns is not None:
             longest_ns = max(longest_ns, until_ns - since_ns)
         if longest_ns > self.pause_ns:
