@@ -53,7 +53,7 @@ class Amount:
 
 @dataclass(slots=True)
 class TimedAmount(Amount):
-    """What was counted of a direction, and when the first and the last of it came; None: it is not known."""
+    """Frames and their bytes, and when the first and the last of them came; None: it is not known."""
 
     first_ns: int | None = None
     last_ns: int | None = None
@@ -169,7 +169,7 @@ class Statistics:
     """What was counted so far. ``memory``: that of the command; the directions beyond what fits have no row."""
 
     memory: int = DEFAULT.memory
-    total: Amount = field(default_factory=Amount)
+    total: TimedAmount = field(default_factory=TimedAmount)
     kinds: dict[Kind, Amount] = field(default_factory=dict)
     ends: dict[Ends, TimedAmount] = field(default_factory=dict)
     clients: dict[int, Client] = field(default_factory=dict)  #: by connection
@@ -179,8 +179,6 @@ class Statistics:
     sizes: Distribution = field(default_factory=Distribution)
     latencies: dict[int, Distribution] = field(default_factory=dict)  #: by opcode, in microseconds
     timeline: Timeline = field(default_factory=Timeline)
-    first_ns: int | None = None
-    last_ns: int | None = None
     gaps: int = 0  #: frames that came right after lost or skipped bytes
     keys: "HotKeys | None" = None  #: where they are asked for,
     documents: "Sequence[HotKey]" = ()  #: and those of them that are to be shown
@@ -220,9 +218,7 @@ class Statistics:
         if known.any():
             times = times[known]
             self.timeline.add(times, length[known])
-            first, last = int(times.min()), int(times.max())
-            self.first_ns = first if self.first_ns is None else min(self.first_ns, first)
-            self.last_ns = last if self.last_ns is None else max(self.last_ns, last)
+            self.total.at(int(times.min()), int(times.max()))
 
     def _count_kinds(self, magic: Array, opcode: Array, length: Array) -> None:
         codes = magic.astype(np.int64) << 8 | opcode

@@ -94,7 +94,7 @@ def stats(captures: tuple[str, ...], keys: int | None, quiet: bool, **options: A
         found.clients = {number: each.redacted(shown.redactor) for number, each in found.clients.items()}
         found.ends = {ends.redacted(shown.redactor): amount for ends, amount in found.ends.items()}
         if dissection.tally.frames:
-            with writing_times(shown.times, found.first_ns, found.last_ns):
+            with writing_times(shown.times, found.total.first_ns, found.total.last_ns):
                 report(
                     sink,
                     shown,

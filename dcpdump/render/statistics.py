@@ -72,10 +72,10 @@ COUNTED = ColumnSet[CountedRow](C(get=lambda row: row.name, head="name"), *_AMOU
 TOTAL = ColumnSet[Statistics](
     Column("frames", lambda found: found.total.frames),
     Column("bytes", lambda found: found.total.bytes),
-    Column("seconds", lambda found: _seconds(found)),
+    Column("seconds", lambda found: _seconds(found.total)),
     Column("after_gaps", lambda found: found.gaps),
-    Column("first?", lambda found: found.first_ns),
-    Column("last?", lambda found: found.last_ns),
+    Column("first?", lambda found: found.total.first_ns),
+    Column("last?", lambda found: found.total.last_ns),
     type="total",
 )
 _NAME = "the name of the message"
@@ -230,15 +230,15 @@ class _Indented(NamedTuple):
             yield Line(kind, _INDENT + text)
 
 
-def _seconds(found: Statistics | TimedAmount) -> float:
-    return 0.0 if found.first_ns is None or found.last_ns is None else (found.last_ns - found.first_ns) / _NS
+def _seconds(amount: TimedAmount) -> float:
+    return 0.0 if amount.first_ns is None or amount.last_ns is None else (amount.last_ns - amount.first_ns) / _NS
 
 
 def _total(found: Statistics) -> str:
-    seconds = _seconds(found)
+    seconds = _seconds(found.total)
     text = f"{counted(found.total.frames, 'frame')}, {counted(found.total.bytes, 'byte')}"
-    if found.first_ns is not None:
-        text += f", from {clock_in_use().full(found.first_ns)} for {seconds:,.3f} s"
+    if found.total.first_ns is not None:
+        text += f", from {clock_in_use().full(found.total.first_ns)} for {seconds:,.3f} s"
     if seconds >= _SHORTEST:
         rate = found.total.frames / seconds
         text += f": {rate:,.{0 if rate >= 10 else 2}f} frames/s, {bytes_text(found.total.bytes / seconds)}/s"
@@ -316,7 +316,7 @@ def _distribution(name: str, found: Distribution) -> str:
 
 def _throughput(found: Statistics) -> list[str]:
     steps = list(found.timeline.steps(_COLUMNS))
-    if len(steps) < 2 or _seconds(found) < _SHORTEST:
+    if len(steps) < 2 or _seconds(found.total) < _SHORTEST:
         return []
     most = max(amount.bytes for _, amount in steps)
     seconds = found.timeline.step_ns / _NS
