@@ -373,7 +373,7 @@ class PlainWriter(ABC):
 # -- text of fields that is kept for frames with the same bytes, as those of flags and times often are
 
 _WIDEST: Final = 8  #: bytes of a number that is seldom the same twice: a seqno, an identity
-_MOST: Final = 4_096
+_MOST: Final = 1_024
 
 
 class FieldTexts(ABC):
@@ -383,13 +383,19 @@ class FieldTexts(ABC):
         self._at = slots[0].at
         self._end = slots[-1].end
         self._keeps = slots[0].width != _WIDEST
+        self._wire = b""  # of the frame before, which often has the same
+        self._text = b""
         self._known: dict[bytes, bytes] = {}
 
     def text(self, frames: PlainRows) -> bytes:
         """Return the text of the fields of the frame that is loaded, as UTF-8."""
-        if not self._keeps:
-            return self.made(frames)
         wire = frames.wire(self._at, self._end)
+        if wire != self._wire:
+            self._wire, self._text = wire, self._kept(frames, wire) if self._keeps else self.made(frames)
+        return self._text
+
+    def _kept(self, frames: PlainRows, wire: bytes) -> bytes:
+        """Return the text of these bytes of the frame that is loaded, made once."""
         known = self._known.get(wire)
         if known is None:
             if len(self._known) >= _MOST:
