@@ -86,8 +86,6 @@ _VBUCKET_AT: Final = 6
 _OPAQUE_AT: Final = 12
 _MOST_HIGH: Final = 0x3FFFFFFF  #: the upper half of what a native number holds
 _COMPILED: Final = is_compiled()
-#: Bytes that nearly all fields stand in. All digits of so many are written at once, see plain_table.
-_USUAL: Final = 64
 
 
 class PlainField:
@@ -117,7 +115,7 @@ class PlainLayout:
         for field in plan.fields:  # those of a value too: then there is no key
             self.slots.append(PlainField(field, at))
             at += field.width
-        self.reach = max(at, _USUAL)  #: its fields end there, or before
+        self.reach = at  #: where its fields end
         #: Where the length of what follows the value stands; -1: nothing does.
         self.tail_at: i64 = HEADER_LENGTH + self.framing_length + plan.tail_at if plan.tail_at >= 0 else -1
 
@@ -158,7 +156,7 @@ class PlainRows:
         self.length = 0
         self.gap = 0
         self.layout: PlainLayout = None  # type: ignore[assignment]  # nothing is loaded yet
-        self.digits = b""  #: the bytes up to the key in hexadecimal, and perhaps more
+        self.digits = b""  #: the bytes of its fields in hexadecimal
         self.datatype = 0
         self.key_at = 0  #: where in the frame its key begins, and ends: there its value begins
         self.key_end = 0

@@ -1,126 +1,130 @@
 """Write the specification's table of plain frames. What frames of one layout have in common is put together once."""
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from dcpdump.escape import safe
 from dcpdump.render import View, table
-from dcpdump.render.plain_rows import PlainField, PlainLayout, PlainRows, PlainWriter, shown
+from dcpdump.render.plain_rows import FieldTexts, PlainField, PlainLayout, PlainRows, PlainWriter, shown, side_by_side
 from dcpdump.render.table import span, state_of, value_note
-from dcpdump.spec.field import u8, u16
+from dcpdump.spec.field import Field, u16
 from dcpdump.spec.header import MAGICS, header_fields
 from dcpdump.spec.names import JSON
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-_MOST_HEADS: Final = 4_096
+_MOST_OWNERS: Final = 4_096
 _MOST_MARGINS: Final = 16_384
 _VALID_JSON: Final = value_note(JSON, 1, 1, state_of(JSON, b"", "", cut=False, sure=True)).encode()
-_DIGITS: Final = 128  #: that one translation writes
-_TEXT: Final = bytes(range(256 - _DIGITS))  #: what is no digit stays as it is
+#: What follows the hexadecimal digits of small numbers, and the last three decimal digits of others.
+_SMALL: Final = [b" (%d)\n" % number if number >= table.FIRST_DECIMAL else b"\n" for number in range(1000)]
+_LAST_THREE: Final = [b"%03d)\n" % number for number in range(1000)]
 
 
-class _Row(NamedTuple):
-    """A row of a table."""
+class _Rows(FieldTexts):
+    """Rows of fields that stand side by side. ``begins``: what stands before the value of each."""
 
-    label: str
-    where: str
-    slot: PlainField
+    def __init__(self, slots: list[PlainField], begins: list[str]) -> None:
+        super().__init__(slots)
+        self._slots = slots
+        self._begins = begins
+
+    def made(self, frames: PlainRows) -> bytes:
+        """Return the rows of the frame that is loaded."""
+        texts = [table.number(slot.field, frames.field(slot)) for slot in self._slots]
+        return "".join([f"{begin}{text}\n" for begin, text in zip(self._begins, texts, strict=True)]).encode()
+
+
+class _Number(FieldTexts):
+    """The row of a number, as ``table.number`` writes it."""
+
+    def __init__(self, slot: PlainField, begin: str) -> None:
+        super().__init__([slot])
+        self._slot = slot
+        self._begin = f"{begin}0x".encode()
+        self._number = -1  # of the frame before: it is often the same, or differs in its last digits alone
+        self._thousands = -1
+        self._first_digits = b""
+
+    def text(self, frames: PlainRows) -> bytes:
+        """Return the row of the frame that is loaded."""
+        number = frames.field(self._slot)
+        if number != self._number:
+            self._number = number
+            self._text = self.made(frames)
+        return self._text
+
+    def made(self, frames: PlainRows) -> bytes:
+        """Make the row of the number that was found."""
+        number = self._number
+        row = self._begin + frames.digits[2 * self._at : 2 * self._end]
+        if number < 1000:
+            return row + _SMALL[number]
+        thousands = number // 1000
+        if thousands != self._thousands:
+            self._thousands, self._first_digits = thousands, f" ({thousands}".encode()
+        return row + self._first_digits + _LAST_THREE[number % 1000]
 
 
 class _Margin:
-    """What stands before the key and the value of frames in which both have one place: nothing, where there is none."""
+    """The rows of frames in which key and value have one place, and what stands before these: nothing without one."""
 
     def __init__(self, sheet: "_Sheet", key_at: int, key_end: int, end: int) -> None:
         key = span(key_at, key_end) if key_end > key_at else ""
         value = span(key_end, end) if sheet.has_value and end > key_end else ""
         width = max(sheet.narrow, len(key), len(value))
-        self.width = str(width).encode()
+        self.rows = sheet.rows(width)
         self.key = f"{sheet.key}{key.ljust(width)}: ".encode() if key else b""
         self.value = f"{sheet.value}{value.ljust(width)}: ".encode() if value else b""
 
 
-class _Rows:
-    """Rows of a layout whose digits are those of 64 bytes of a frame, from ``first`` on: their text as a template.
-
-    In a template, a digit of the frame is a byte from 0x80 on, which says which digit it is: ``bytes.translate`` then
-    writes all of them at once. Fields with names are text in it, so there are several, one for each set of names.
-    """
-
-    def __init__(self, rows: list[_Row], title: str, label: int) -> None:
-        self._rows = rows
-        self._title = title
-        self._label = label
-        self._first: i64 = 2 * rows[0].slot.at
-        self._named = b"".join([self._digits(row.slot) for row in rows if row.slot.field.names is not None])
-        self._templates: dict[bytes, tuple[bytes, bytes]] = {}
-
-    def write(self, frames: PlainRows, width: bytes, out: list[bytes]) -> None:
-        """Append the rows of the frame that is loaded. ``width``: of the places, as a number in digits."""
-        characters = _TEXT + frames.digits[self._first : self._first + _DIGITS]
-        if len(characters) < 256:
-            characters = characters.ljust(256)
-        names = width + self._named.translate(characters)
-        template = self._templates.get(names)
-        if template is None:
-            if len(self._templates) >= _MOST_HEADS:
-                self._templates.clear()
-            template = self._templates[names] = self._made(frames, int(width))
-        out.append(template[0])
-        out.append(template[1].translate(characters))
-
-    def _digits(self, slot: PlainField) -> bytes:
-        """Return what stands for the digits of a field in a template."""
-        first: int = 0x80 - self._first
-        return bytes(range(first + 2 * slot.at, first + 2 * slot.end))
-
-    def _made(self, frames: PlainRows, width: int) -> tuple[bytes, bytes]:
-        """Return what stands before the first digit, and the template of the rest."""
-        made = self._title.encode("ascii")
-        for row in self._rows:
-            made += f"{row.label:<{self._label}} {row.where:<{width}}: ".encode("ascii")
-            field = row.slot.field
-            if field.names is None:
-                made += b"0x" + self._digits(row.slot) + b"\n"
-            else:
-                made += f"{table.number(field, frames.field(row.slot))}\n".encode("ascii")
-        count = next((place for place, byte in enumerate(made) if byte >= 0x80), len(made))
-        return made[:count], made[count:]
-
-
 class _Sheet:
-    """The rows of a layout up to the key, and what stands before the key and the value."""
+    """What the tables of one layout have in common."""
 
     def __init__(self, layout: PlainLayout) -> None:
-        rows: list[_Row] = []
+        header: list[PlainField] = []
         at = 0
         for field in header_fields(MAGICS[layout.magic]):
-            rows.append(_Row(field.label, span(at, at + field.width, header=True), PlainField(field, at)))
+            header.append(PlainField(field, at))
             at += field.width
         inner = list(layout.slots)
         if layout.framed:
-            inner = [
-                PlainField(u8("frame_info", "DcpStreamId frame"), at),
-                PlainField(u16("stream_id", "stream id"), at + 1),
-                *inner,
-            ]
-        rows += [_Row(f"  {slot.field.label}", span(slot.at, slot.end), slot) for slot in inner]
-        label = max(table.LABEL, *(len(row.label) for row in rows))
-        self.narrow = max(table.OFFSET, *(len(row.where) for row in rows))
+            tag = Field("frame_info", "DcpStreamId frame", 1, code=True)
+            inner = [PlainField(tag, at), PlainField(u16("stream_id", "stream id"), at + 1), *inner]
+        # The fields before the vbucket are often the same together.
+        self._groups = [header[:-4], *([slot] for slot in header[-4:]), *side_by_side(inner)]
+        self._labels = {slot: slot.field.label for slot in header} | {slot: f"  {slot.field.label}" for slot in inner}
+        self._places = {slot: span(slot.at, slot.end, header=slot in header) for slot in self._labels}
+        self._label = max(table.LABEL, *map(len, self._labels.values()))
+        self.narrow = max(table.OFFSET, *map(len, self._places.values()))
         self.has_value = layout.has_value
-        self.key = f"{'Key':<{label}} "
-        self.value = f"{'Value':<{label}} "
-        title = f"{table.title_of(layout.message.name, response=False)}\n{'Field':<{label}} (offset) (value)\n"
-        self.parts: list[_Rows] = []
-        while rows:
-            reach = rows[0].slot.at + _DIGITS // 2
-            count = sum(row.slot.end <= reach for row in rows)
-            self.parts.append(_Rows(rows[:count], title, label))
-            rows, title = rows[count:], ""
+        self.key = f"{'Key':<{self._label}} "
+        self.value = f"{'Value':<{self._label}} "
+        self._title = (
+            f"{table.title_of(layout.message.name, response=False)}\n{'Field':<{self._label}} (offset) (value)"
+        )
+        self._rows: dict[int, list[FieldTexts]] = {}
         self._margins: dict[int, _Margin] = {}
 
+    def rows(self, width: int) -> list[FieldTexts]:
+        """Return the title and the rows up to the key, whose places are written so wide."""
+        known = self._rows.get(width)
+        if known is None:
+            begins = {
+                slot: f"{label:<{self._label}} {self._places[slot]:<{width}}: " for slot, label in self._labels.items()
+            }
+            first = self._groups[0][0]
+            begins[first] = f"{self._title}\n{begins[first]}"
+            known = self._rows[width] = [
+                _Number(slots[0], begins[slots[0]])
+                if len(slots) == 1 and slots[0].field.is_number
+                else _Rows(slots, [begins[slot] for slot in slots])
+                for slots in self._groups
+            ]
+        return known
+
     def margin(self, key_at: "i64", key_end: "i64", end: "i64") -> _Margin:
-        """Return what stands before key and value. ``end``: of the frame."""
+        """Return the rows, and what stands before key and value. ``end``: of the frame."""
         places = ((key_at << 16 | (key_end - key_at)) << 32) | end
         known = self._margins.get(places)
         if known is None:
@@ -159,8 +163,8 @@ class PlainTable(PlainWriter):
         margin = sheet.margin(frames.key_at, frames.key_end, frames.length)
         out.append(f"#{frames.number}  ".encode())
         out.append(self._source_of(frames))
-        for part in sheet.parts:
-            part.write(frames, margin.width, out)
+        for rows in margin.rows:
+            out.append(rows.text(frames))
         if margin.key:
             out.append(margin.key)
             key = shown(frames.key)
@@ -192,7 +196,7 @@ class PlainTable(PlainWriter):
         if not known:
             guess = ", inferred" if frames.inferred else ""
             known = f" (collection 0x{frames.collection:x}{f' {name}' if name else ''}{guess})".encode()
-            if not name and len(self._owners) < _MOST_HEADS:
+            if not name and len(self._owners) < _MOST_OWNERS:
                 self._owners[number] = known
         return known
 

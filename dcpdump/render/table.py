@@ -9,7 +9,7 @@ from dcpdump.record import Record
 from dcpdump.render import table
 from dcpdump.render.line import answers
 from dcpdump.render.style import Line, LineKind
-from dcpdump.spec.field import Blob, Field, Names
+from dcpdump.spec.field import Blob, Field
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import DATATYPE, JSON, SNAPPY, XATTR
 from dcpdump.wire.decode import REST
@@ -76,6 +76,7 @@ def is_binary(head: bytes, *, cut: bool) -> bool:
     return _CONTROL(text) is not None
 
 
+FIRST_DECIMAL: Final = 10  #: the first number whose decimal digits differ from the hexadecimal ones
 LABEL, OFFSET = 12, 7  # least widths: "Extra length" and "(12-15)"
 
 
@@ -198,13 +199,13 @@ def _text(record: Record, field: FieldValue, value_bytes: int | None) -> str:
 
 
 def number(field: Field, value: int) -> str:
-    """Return a field's value as text: in hexadecimal, with all its digits, and what it means."""
-    return f"0x{value:0{2 * field.width}x}{_named(field.names, value)}"
-
-
-def _named(names: Names | None, number: int) -> str:
-    words = "|".join(names.describe(number)) if names else ""
-    return f" ({words})" if words else ""
+    """Return a field's value as text: in hexadecimal, with all its digits, and what it means, or else in decimals."""
+    if field.names is not None:
+        words = "|".join(field.names.describe(value))
+    else:
+        words = str(value) if field.is_number and value >= FIRST_DECIMAL else ""
+    digits = f"0x{value:0{2 * field.width}x}"
+    return f"{digits} ({words})" if words else digits
 
 
 def _lost(record: Record, field: FieldValue) -> str:

@@ -136,6 +136,12 @@ class Field:
     #: Reserved: zero in every message that follows the specification.
     reserved: bool = False
     renamed: str = ""  #: its JSON key, where the name is used otherwise
+    code: bool = False  #: it goes by its hexadecimal digits alone, as an opcode does
+
+    @property
+    def is_number(self) -> bool:
+        """Return whether its values are read in decimals too: they have no names, and are no codes."""
+        return self.names is None and not self.code
 
     @property
     def key(self) -> str:

@@ -62,8 +62,8 @@ def header_fields(magic: Magic) -> tuple[Field, ...]:
     if magic.flexible:
         lengths = (u8("framing_length", "Framing extras length"), u8("key_length", "Key length"))
     return (
-        u8("magic", "Magic"),
-        u8("opcode", "Opcode"),
+        Field("magic", "Magic", 1, code=True),
+        Field("opcode", "Opcode", 1, code=True),
         *lengths,
         u8("extras_length", "Extra length"),
         u8("datatype", "Data type", DATATYPE),

@@ -12,7 +12,7 @@ from itertools import accumulate
 from struct import Struct
 
 from dcpdump.spec import ERROR, choose, find
-from dcpdump.spec.field import NEVER, Blob, Field, FlatTable, Holds, Layout, Message, Part, Presence, Repeat, u8, u16
+from dcpdump.spec.field import NEVER, Blob, Field, FlatTable, Holds, Layout, Message, Part, Presence, Repeat
 from dcpdump.spec.header import (
     ALT_CLIENT_REQUEST,
     HEADER_LENGTH,
@@ -179,8 +179,7 @@ def _tag_value(data: bytes, at: int, body: int, name: str, number: int) -> Field
         return FieldValue(
             Blob("frame_info", f"{name} frame", holds=Holds.NOTHING), at, body, data[at:body], Section.FRAMING
         )
-    label = f"{name} frame"
-    tag = u8("frame_info", label) if body - at == 1 else u16("frame_info", label)
+    tag = Field("frame_info", f"{name} frame", body - at, code=True)
     return FieldValue(tag, at, body, int.from_bytes(data[at:body], "big"), Section.FRAMING, item=number)
 
 

@@ -61,15 +61,16 @@ def mutations(draw: st.DrawFn) -> bytes:
     )  # fmt: skip
 
 
-#: Its fields end behind the 64th byte.
-LONGEST_MARKER = {"start_seqno": 1, "end_seqno": 2**64 - 1, "snapshot_type": 2, "max_visible_seqno": 3}
-LONGEST_MARKER |= {"high_completed_seqno": 4, "high_prepared_seqno": 5, "purge_seqno": 6}
+#: Numbers side by side that have one digit, two, and as many thousands as the one before, or more.
+COUNTS = (9, 10, 99, 999, 1000, 1009, 1999, 10_000, 2**63, 2**64 - 1)
 HIGHEST = {"by_seqno": 2**64 - 1, "rev_seqno": 2**64 - 1, "expiration": 2**32 - 1, "flags": 2**32 - 1}
 
 
 @modest
 @example([encode("DCP_MUTATION", HIGHEST, layout="1", key=b"k")], None, None, False, False)
-@example([encode("DCP_SNAPSHOT_MARKER", LONGEST_MARKER, layout="2.2")], None, None, False, False)
+@example(
+    [encode("DCP_MUTATION", {"by_seqno": each}, layout="1", key=b"k") for each in COUNTS], None, None, False, False
+)
 @given(
     st.lists(mutations() | documents(), min_size=1, max_size=12),
     st.sampled_from([True, False, None]),

@@ -77,7 +77,7 @@ def test_a_cached_record_shows_its_xattrs_as_a_mutation_does() -> None:
         "  cas          (88-95)  : 0x0000000000000000",
         "  by_seqno     (96-103) : 0x0000000000000000",
         "  rev_seqno    (104-111): 0x0000000000000000",
-        "  value_len    (112-115): 0x00000021",
+        "  value_len    (112-115): 0x00000021 (33)",
         "  flags        (116-119): 0x00000000",
         "  expiration   (120-123): 0x00000000",
         "  key_len      (124-125): 0x0002",
