@@ -165,7 +165,7 @@ class Redactor:
         src, dst = self.endpoint(record.src), self.endpoint(record.dst)
         return replace(record, frame=frame, meaning=meaning, src=src, dst=dst, names=names)
 
-    # -- texts by themselves ------------------------------------------------------------------------------
+    # -- texts ---------------------------------------------------------------------------------------
 
     def hash(self, text: bytes) -> bytes:
         """Return the keyed hash of a text: printable, and as long as the text."""

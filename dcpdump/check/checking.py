@@ -35,7 +35,7 @@ class Judging:
         redactor: Redactor | None = None,
         evicting: Evicting | None = None,
     ) -> None:
-        """``evicting`` is told of streams that are about to be forgotten; without it none is forgotten."""
+        """``evicting`` is called before streams are forgotten; without it none is forgotten."""
         self.ledger = Ledger(with_rules=rules)
         self.fold = Fold()
         self._feed = Feed(dissection, self.ledger, with_rules=rules, hides=redactor is not None)

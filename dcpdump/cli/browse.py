@@ -301,9 +301,9 @@ def _is_terminal(stream: TextIO | None) -> bool:
 # -- a screen over what was opened --------------------------------------------------------------------
 # The index, the reading of all frames beside it, the screen, and how all of that ends.
 
-#: What is still being written is waited for so many seconds before the screen opens without a frame.
+#: Seconds to wait for a frame of a growing input before the screen opens without one.
 _PATIENCE_S = 1.0
-#: Whoever waits longer than so many seconds for the first frame sees how far reading is.
+#: Seconds without a first frame after which the progress of reading is shown.
 _SILENCE_S = 1.0
 #: Decoded parts that are kept: those around the cursor, and where it was before.
 _PARTS = 6

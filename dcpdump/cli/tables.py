@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 Piece = Picked | Part
 #: Where no frame becomes a row, none has to be decoded.
 _NO_FRAME = Wanted(bytes(256), bytes(65_536))
-#: Values of so many bytes make no row long.
+#: Values up to this size make no row long.
 _SHORT = 1 << 16
 
 

@@ -155,7 +155,7 @@ def page(rule: Rule, width: int | None = _WIDTH) -> Iterator[Line]:
         yield Line(LineKind.FIELD, f"Not judged when: {SUSPENSIONS[each]}")
 
 
-#: Of a list of numbers, so many entries are shown.
+#: How many entries of a list of numbers are shown.
 _SHOWN = 4
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: Rows of one ladder, at most.
 MOST = 40
-#: Of equal exchanges, so many are shown at the beginning and at the end.
+#: How many of equal exchanges are shown at the beginning and at the end.
 _HEAD, _TAIL = 3, 2
 #: Reasons of STREAM_END that are no trouble, and that of one that was not captured.
 _EXPECTED = (OK, CLOSED, FILTER_EMPTY, None)

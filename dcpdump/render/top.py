@@ -20,9 +20,9 @@ from dcpdump.text import counted
 
 # -- rates: how many messages there are now, by what a ledger counted ----------------------------------
 
-#: Rates are of so many ns, where that was counted; counts are kept every so many.
+#: The period (ns) of rates, where it was counted, and of counts.
 _LASTING, _EVERY = 5_000_000_000, 1_000_000_000
-#: A count costs a step for each stream: they cost at most so many for each frame, and these beside.
+#: A count costs a step for each stream: the most steps for each frame, and in addition.
 _STEPS_A_FRAME, _FREE_STEPS = 4, 100_000
 
 

@@ -24,14 +24,14 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import clock
 
-#: So many streams, or connections, before or after a moment are looked through for one of the same consumer. What is
-#: not found among these, and may be among more, is unknown.
+#: How many streams, or connections, before or after a moment are searched for one of the same consumer. If none is
+#: found, and there are more, the answer is unknown.
 FURTHER = 100
-#: With so many others of one name that had a vbucket open, which of them continues which is not asked.
+#: With more than this many others of one name that had a vbucket open, it is not judged which continues which.
 _COMPETITORS = 10
 #: Before everything that was captured, and after.
 _BEFORE, _AFTER = -1, 1 << 64
-#: A client that asks again so soon was served by nobody else meanwhile.
+#: A client that asks again within this time was not served elsewhere meanwhile.
 _SOON_NS = 10 * 1_000_000_000
 #: Of a vbucket with more streams nothing is said of skips: each request would have to be compared with all before it.
 _MOST = 128
@@ -134,7 +134,7 @@ class Clients:
         self._last_streams: dict[int, dict[int, Stream]] = {}  # by the number of a connection, and stream key
         self._seen_until: dict[int, int] = {}  # by the number of a connection
 
-    # What nobody asks for is not made: where nothing ended, none of these is.
+    # These are made on request: if no stream ended, none is made.
 
     @cached_property
     def _of_consumers(self) -> _Index:

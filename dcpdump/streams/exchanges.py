@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 #: Requests without an answer are forgotten, oldest first, beyond this many.
 MOST = 4096
-#: And so many for streams, of which a client may ask for as many as there are vbuckets, for each of its stream ids.
+#: The same for stream requests, of which a client may send one for each vbucket and stream id.
 MOST_STREAMS = 16_384
-#: Answers that wait for their requests are looked through one by one: so many, at most, for longer than some frames.
+#: The most answers that wait for their requests for longer than some frames, since they are searched one by one.
 MOST_EARLY = 1024
 _NEAR_NS = 1_000_000_000
 #: Requests whose answers are learnt from: those are kept whole while they wait.
@@ -54,7 +54,7 @@ class Exchanges:
     """Requests of one connection that wait for their answers, and answers that were captured before their requests."""
 
     with_rules: bool  #: answers for which no request came are kept, until they are taken
-    grace: int = GRACE  #: so many frames after an answer its request may still be captured
+    grace: int = GRACE  #: how many frames after an answer its request may still be captured
     count: int = 0  #: requests that wait
     forgotten: set[RequestKind] = field(
         default_factory=set

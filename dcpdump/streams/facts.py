@@ -178,7 +178,7 @@ def count_marker(markers: list[int], length: int, stream_id: int) -> None:
 
 # -- times in which something lasted, such as a producer that had to wait -----------------------------
 
-#: So many are kept; of later ones only how many there were, and how long they lasted.
+#: How many are kept; of later ones only the number and the total duration.
 MOST = 10_000
 
 

@@ -185,10 +185,10 @@ class Succession:
 
 #: How long to wait for a hole that the receiver has filled, and some more.
 _PATIENCE_NS = 2_500_000_000
-#: More frames than this are not kept waiting; so many of their bytes, or a field that was decoded, count as one more.
+#: The most frames that wait; so many of their bytes, or a decoded field, count as one more frame.
 _MOST = 262_144
 _BYTES = 256
-#: Where there are more, so many are kept. The fewer times something is under way, the fewer runs are taken apart.
+#: How many are kept when there are more. The fewer times frames are released, the fewer runs are taken apart.
 _ENOUGH = _MOST * 7 // 8
 _TIME = itemgetter(0)
 
@@ -319,7 +319,7 @@ if TYPE_CHECKING:
 
     Piece = RunPiece | Part
 
-#: What holds connections up before their first frame is remembered up to so many.
+#: How many connections without a frame are remembered that TCP holds up.
 _EARLY = 1_024
 #: Frames may follow a RST that is forged, or out of order: live, it ends a connection of which none did for so long.
 _RESET_NS = 2_000_000_000

@@ -23,10 +23,10 @@ from dcpdump.text import counted
 # what the producer did before: where it waited for acknowledgements, again and again at the same number of outstanding
 # bytes, that number is what the window holds. Nothing is inferred from silence alone.
 
-#: As many acknowledgements at least, of the latest so many, have to show a producer that waits for them.
+#: How many acknowledgements, and of how many latest ones, must show a producer that waits for them.
 _WAITS = 3
 _LATEST = 8
-#: A producer waits for an acknowledgement if it was silent before it for so many times as long as after it.
+#: A producer waited for an acknowledgement if it was silent this many times longer before it than after it.
 _PROMPT = 4
 
 
@@ -375,15 +375,15 @@ def _counts(what: str, more: int) -> str:
     return f"counts {what}, {abs(more)} bytes {'less' if more > 0 else 'more'} each"
 
 
-#: A floor is looked for in a quarter of the acknowledgements, of at least so many.
+#: A floor is the minimum of a quarter of the acknowledgements, which must be at least so many.
 _ENOUGH = 8
-#: Of fewer, so many at least, each has to leave more than the one before.
+#: With fewer acknowledgements, but at least so many, each must leave a larger residue than the one before.
 _FEW = 4
 #: How far a kind's bytes may be from the leak that they may explain.
 _TOLERANCE = 0.05
-#: An explanation is tried at so many acknowledgements, spread evenly.
+#: At how many acknowledgements, spread evenly, an explanation is tried.
 _TRIED = 128
-#: It has to come to so many different residues: one way alone, and with each that is added one more.
+#: How many different residues it must equal: for one suspect, and one more for each further suspect.
 _DIFFERENT = 3
 UNEXPLAINED = "no kind of message explains it"
 _HIDDEN = "what explains it does not show, as the two directions are captured out of order"

@@ -212,9 +212,9 @@ def _asked(stream: Stream) -> int | None:
 # -- answers ------------------------------------------------------------------------------------------
 # Awaited, paired with their requests, and what they teach of a connection, its streams and its server.
 
-#: Errors that a consumer answers are remembered up to so many of a stream.
+#: How many errors of a consumer are remembered for a stream.
 _COMPLAINTS = 16
-#: Answers to markers of streams that were not granted yet are remembered up to so many of a connection.
+#: How many answers to markers of streams not granted yet are remembered for a connection.
 _EARLY_ACKS = 1024
 _FAILOVER_LOGS = (FAILOVER_LOG, FAILOVER_LOG_OLD)
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 _BUFFER_SIZE, _NOOPS, _EXPIRY = "connection_buffer_size", "enable_noop", "enable_expiry_opcode"
 _LATENCIES = 100
-#: Control keys are remembered up to so many: the protocol has a few dozen.
+#: How many control keys are remembered: the protocol has a few dozen.
 _CONTROLS = 256
 _KEYED = frozenset({CONTROL, SELECT_BUCKET, SASL_AUTH})
 
-#: Refusals are remembered up to so many of a connection: one for each vbucket, and of the other steps.
+#: How many refusals are remembered for a connection: one for each vbucket, and for the other steps.
 _REFUSALS = 1100
 #: The steps up to DCP_OPEN: where one is accepted, those before it were, or are not needed.
 _STEPS = (SASL_AUTH, SELECT_BUCKET, OPEN)

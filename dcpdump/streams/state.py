@@ -62,7 +62,7 @@ class Turns:
         stream.turns[kind] = self.counts[kind]
 
 
-#: Opaques that several streams had are remembered up to so many.
+#: How many opaques that several streams had are remembered.
 _MOST_SHARED = 16_384
 
 

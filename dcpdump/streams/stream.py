@@ -200,7 +200,7 @@ class Seqnos:
     since_marker: int = 0  #: of these, since the latest marker
 
 
-#: Items that wait for acknowledgements, and acknowledgements that came before their items, are kept up to so many.
+#: How many items that wait for acknowledgements, and early acknowledgements, are kept.
 _MOST_ACKS = 1_024
 
 
@@ -296,7 +296,7 @@ class Requests(list[Request]):
         return [request for request in self if request.status == ROLLBACK]
 
 
-#: So many requests are looked through, and some of them forgotten.
+#: How many requests are kept; of more, some are forgotten.
 MOST_REQUESTS = 256
 #: What stands for the statuses of requests that were refused in too many ways to count each.
 OTHER_STATUS = -1
@@ -332,7 +332,7 @@ class Stream:
     # where it is
     phase: Phase = Phase.REQUESTED
     snapshot: Snapshot | None = None  #: None before the first marker, and after lost bytes until the next
-    marker: Snapshot | None = None  #: the latest that came, whatever was lost since
+    marker: Snapshot | None = None  #: the latest one, also after lost bytes
     states: list[TakeoverState] | tuple[()] = ()  #: that a takeover set
     acks: Acks = NO_ACKS
     prepares: Prepares = NO_PREPARES

@@ -39,7 +39,7 @@ FAR = 1_024
 #: first, do not show that it continues: their acknowledgement may be captured a little later.
 _MANY = 32
 _LONG_NS = 1_000_000_000
-#: So many acknowledgements wait, at most. Of more, the last two wait as one, as long as the later of them.
+#: The most acknowledgements that wait. Of more, the last two are joined, and wait as long as the later one.
 _MOST = 64
 
 
@@ -101,9 +101,9 @@ def hold(waiting: list[EarlyAck], ack: EarlyAck) -> None:
 
 PREPARE, CACHE_TRANSFER_END, MARKER = DCP_PREPARE, DCP_CACHE_TRANSFER_END, DCP_SNAPSHOT_MARKER
 _END_SIZE = 24
-#: Acknowledgements are kept up to so many; then every second one is dropped.
+#: How many acknowledgements are kept; beyond this every second one is dropped.
 _MARKS = 2_048
-#: Acknowledgements of what was not sent are kept for the rules up to so many.
+#: How many acknowledgements of more than was sent are kept for the rules.
 _OVERACKS = 1_024
 _NO_LIMIT = 1 << 63
 _LEAST_PREPARE = 55  #: bytes of a prepare without key and value
@@ -138,7 +138,7 @@ class Window:
     """
 
     size: int | None = None  #: as the producer accepted it; None: not captured, or off
-    asked: int | None = None  #: as the consumer wanted it, whatever the answer
+    asked: int | None = None  #: as the consumer requested it, accepted or not
     off: bool = False  #: it was set to 0
     acked: int = 0
     acks: int = 0

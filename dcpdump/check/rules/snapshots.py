@@ -137,8 +137,8 @@ def version(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     Reported when a marker is V2.0 without enable_sync_writes, or V2.2 without max_marker_version. Suspicious: the
     layouts that no released server sends, V2.1 and V2.2 of 44 bytes.
 
-    A client that did not ask for V2 finds one byte of extras where it expects twenty. A server takes V2.0 and V2.2
-    whatever was agreed on, and refuses the others with Einval.
+    A client that did not ask for V2 finds one byte of extras where it expects twenty. A server takes V2.0 and V2.2 in
+    any case, and refuses the others with Einval.
 
     Usual causes: controls refused and used all the same.
 

@@ -274,8 +274,7 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Rollback loop.
 
-    Reported when the same Rollback is answered to the same request more than three times, whatever was granted in
-    between.
+    Reported when the same Rollback is answered to the same request more than three times, also with grants in between.
 
     Client and server repeat this without an end.
 
@@ -323,8 +322,8 @@ def misdirected(delayed: Delayed, connection: ConnectionState, stream: Stream) -
     or when none is due: for a request from 0. Of equal ones of a stream, the first.
 
     It is a violation where the client keeps changes that the server does not vouch for: above the start of its
-    snapshot, whatever the log, or above where its branch ends by a log that was captured before the request and after
-    it. It is suspicious where the log was captured only once, or the client goes back further than it has to.
+    snapshot, by any log, or above where its branch ends by a log that was captured before the request and after it. It
+    is suspicious where the log was captured only once, or the client goes back further than it has to.
 
     Usual causes: a server that takes a failover's seqno although the client is in the middle of a snapshot; a proxy
     that answers in a server's place.
