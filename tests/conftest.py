@@ -8,15 +8,16 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+from tests.support.interpreted import PACKAGE, Interpreted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,22 +30,6 @@ os.environ["DCPDUMP_CONFIG"] = ""  # none, here and in processes that tests star
 for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
-
-PACKAGE = Path(__file__).parent.parent / "dcpdump"
-
-
-class Interpreted:
-    """Find the modules of dcpdump as they are written, whatever is compiled of them."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return where the source of a module is; None of what is not dcpdump's."""
-        if name.partition(".")[0] != "dcpdump":
-            return None
-        folders = [str(PACKAGE.parent)] if path is None else path
-        specs = (FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES)).find_spec(name, target) for folder in folders)
-        return next((spec for spec in specs if spec is not None), None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -142,14 +127,23 @@ sys.path[:] = [each for each in sys.path if not each.endswith("pyspark.zip")]
 """
 
 
+#: What a driver that is interpreted and its workers pickle fits together.
+_INTERPRETED = f"""
+sys.path.append({str(PACKAGE.parent)!r})
+from tests.support.interpreted import Interpreted
+sys.meta_path.insert(0, Interpreted())
+"""
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> "Iterator[SparkSession]":
     """Yield one session of Spark, with two cores, for all tests that want one."""
     pytest.importorskip("pyspark", reason="Spark is not installed: nothing on it is tested")
     from dcpdump.spark.launch import session
 
     folder = tmp_path_factory.mktemp("unzipped")
-    (folder / "sitecustomize.py").write_text(_UNZIPPED)
+    interpreted = _INTERPRETED if pytestconfig.getoption("--interpreted") else ""
+    (folder / "sitecustomize.py").write_text(_UNZIPPED + interpreted)
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
