@@ -109,6 +109,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     saved([packet for packet in talk().packets if packet.number % 7], folder / "other.pcap")
     saved(talk().packets, folder / "a.pcapng", pcapng=True)
     (folder / "bytes").write_bytes(b"".join(each.data for each in every_byte()))
+    (folder / "salt").write_text("00" * 32)  # else a hash looks like a token by chance, one day
     return folder
 
 
@@ -153,7 +154,7 @@ _IN_TURN = [
 
 @pytest.mark.parametrize(("command", "level"), _IN_TURN)
 def test_no_command_says_what_is_to_be_hidden(command: str, level: str, planted: Path, tmp_path: Path) -> None:
-    text = output_of(command, planted, tmp_path / level, f"--redact-level {level}")
+    text = output_of(command, planted, tmp_path / level, f"--redact-level {level} --salt-file {planted}/salt")
     assert found(text, LEVELS[level]) == []
     assert level == "partial" or HOST.findall(text) == []
 

@@ -30,7 +30,7 @@ Extra length (4)    : 0x00
 Data type    (5)    : 0x00
 Vbucket      (6,7)  : 0x0000
 Total body   (8-11) : 0x00000000
-Opaque       (12-15): 0x81969800
+Opaque       (12-15): 0x81969800 (2174130176)
 CAS          (16-23): 0x0000000000000000
 
 """

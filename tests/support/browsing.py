@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-import textual._wait
 from textual.pilot import Pilot
 
 from dcpdump.browse.app import BrowseApp
@@ -13,9 +12,6 @@ from dcpdump.cli.browse import BrowseOptions, Browsing, Copies
 from dcpdump.cli.options import InputOptions
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples"
-# A key has had its effect when the process is idle; Textual looks at that 20 ms after each, and three times.
-textual._wait.SLEEP_GRANULARITY = 0.004
-textual._wait.SLEEP_IDLE = 0.0004
 #: Turns after which something that should happen has not.
 _PATIENCE = 2000
 
