@@ -401,8 +401,9 @@ class Rollbacks:
     def __init__(self, evidence: Evidence) -> None:
         self.evidence, self._several = evidence, len(evidence.dcp) > 1
         self._every = find_rollbacks(evidence.ledger)
-        #: by stream: the latest
-        self._latest = {attempt.stream: each for each in self._every for attempt in each.attempts}
+        requests = [(attempt.request.frame, attempt.stream, each) for each in self._every for attempt in each.attempts]
+        #: by stream: that of its latest request
+        self._latest = {stream: each for _, stream, each in sorted(requests, key=lambda request: request[0])}
 
     def troubles(self) -> Iterator[Trouble]:
         """Yield loops that verdicts on streams do not say, and the other rollbacks of streams that are not wrong."""

@@ -93,6 +93,18 @@ def test_a_capture_with_rollbacks_does_not_begin_with_nothing_is_wrong(path: Pat
     assert conclusion in run(f"dcpdump diagnose {path} -q").out
 
 
+def test_how_to_go_on_is_said_of_the_latest_request(path: Path) -> None:
+    sent = "TX stream-request{vb=5, start-seqno=%d, vbucket-uuid=%s}\nRX stream-request-response{%s}\n"
+    first = sent % (100, "0xfeed", "rollback, rollback-seqno=40")
+    other, granted = (
+        sent % (80, "0xbeef", "rollback, rollback-seqno=0"),
+        sent % (0, "0", "success, failover-log=0xfeed:0"),
+    )
+    notes = rows(opening() + first + other + first + granted, path, "trouble")
+    advice = [[line.partition(" (")[0] for line in each["follows"] if line.startswith("to go on")] for each in notes]
+    assert advice == 2 * [["to go on: start 40, snapshot 40..40, uuid 0xfeed, flags 0x0"]]
+
+
 def test_what_rules_say_of_what_is_stuck_comes_with_it(path: Path) -> None:
     text = opening() + "TX stream-request{vb=5, opaque=0x77}\nHEX RX 81540000000000000000001000000077"
     (row,) = rows(f"{text}{0:016x}{0xFEED:016x}{0:016x}\n{DAY}", path, "trouble")
