@@ -1,6 +1,7 @@
 """Provide ``dcpdump sniff``: print chosen frames of an interface as they pass."""
 
 import json
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -64,7 +65,6 @@ class InterfaceSource:
         self.name = self._live.name
         self._user = give_up_rights(shown, write, keys=keys)
         self._queue: LiveQueue
-        self._asked: list[Dissector] = []  # whose counts SIGUSR1 asks for
         self.stop = Stop(lambda: self._queue.stop())
 
     @contextmanager
@@ -72,7 +72,12 @@ class InterfaceSource:
         """Capture; report on SIGUSR1 the packet counts so far. ``save`` gets all packets."""
         wanted = self._wanted
         queue = LiveQueue(self._live, limit=wanted.limit, save=save, seconds=wanted.duration)
-        before = signal.signal(signal.SIGUSR1, lambda *_: self._asked.append(dissection))
+
+        def report(*_: object) -> None:
+            # Written by the handler itself: the loop may be blocked by who does not read what is printed.
+            os.write(2, f"{_drops_in_words(self.packet_counts(dissection))}\n".encode())
+
+        before = signal.signal(signal.SIGUSR1, report)
         try:
             with queue as self._queue, self.stop:  # before the note that says how to end it
                 if not quiet:
@@ -89,8 +94,6 @@ class InterfaceSource:
     def blocks(self) -> Blocks:
         """Yield the packets; None while nothing arrives."""
         for batch in self._queue.batches():
-            while self._asked:
-                note(_drops_in_words(self.packet_counts(self._asked.pop())))
             yield block_of(batch, self.name) if batch else None
 
     def packet_counts(self, dissector: Dissector) -> Json:

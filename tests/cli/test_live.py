@@ -29,7 +29,18 @@ from dcpdump.wire.encode import encode
 from tests.support.console import refusal, run
 from tests.support.conversation import opening, said
 from tests.support.diagnoses import objects, written
-from tests.support.live import PATIENCE, ROOT, Network, ended, fed, network, shown_on, stopped, wait_for
+from tests.support.live import (
+    PATIENCE,
+    ROOT,
+    Network,
+    ended,
+    fed,
+    network,
+    shown_on,
+    stopped,
+    wait_for,
+    wait_until_idle,
+)
 from tests.support.schemas import validator, wrong
 
 DOCUMENTS, VBUCKETS = 40, 3
@@ -144,6 +155,7 @@ def test_a_frame_is_shown_at_once_the_books_when_asked_for_and_at_the_end(net: N
         with ended(net.talk("client", "--follow")):
             # Nothing else is sent on the connection until the client has its response and continues.
             assert " TX hello{" in sniff.stdout.readline()
+        wait_until_idle(sniff.pid)  # nobody reads what it prints: it may be blocked
         sniff.send_signal(signal.SIGUSR1)
         assert sniff.stderr.readline().startswith("received ")
         code, _, err = stopped(sniff, signal.SIGTERM)
