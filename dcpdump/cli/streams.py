@@ -91,7 +91,7 @@ def streams(
     cause: frozenset[str] | None,
     idle: float,
 ) -> AnalysisResult:
-    """Say what became of each DCP stream: asked for, granted, rolled back, flowing, stuck, ended.
+    """Say what became of each DCP stream: requested, granted, rolled back, flowing, stuck, ended.
 
     Filters choose streams; every frame is read nevertheless. --stuck, --rolled-back and --ended are
     alternatives; with --cause, both have to hold. Text has the streams in trouble first. --sort lag has first whose

@@ -174,7 +174,7 @@ def _connections(evidence: Evidence) -> Iterator[Unjudged]:
         yield _of(
             UnjudgedCode.STARTS_LATE,
             late,
-            "the capture starts after the connection: what was negotiated and asked for before is not known",
+            "the capture starts after the connection: what was negotiated and requested before is not known",
             evidence,
         )
     if flow:

@@ -35,7 +35,7 @@ _WAITS: dict[Cause | Reason, str] = {
     Cause.SNAPSHOT_NOT_ACKNOWLEDGED: "stuck behind a snapshot that is not acknowledged",
     Cause.BEHIND_SERVER: "stuck behind the server's high seqno",
     Cause.NOOPS_MISSING: "stuck: the producer is silent, and sends no NOOP",
-    Cause.NOT_ANSWERED: "asked for without an answer",
+    Cause.NOT_ANSWERED: "requested without an answer",
 }
 #: Held back by flow control or TCP: a trouble of the connection.
 _OF_CONNECTIONS = frozenset({Situation.BLOCKED, Situation.ZERO_WINDOW, Situation.NO_ANSWER})
@@ -88,13 +88,13 @@ def _unknown(judged: Sequence[Judged]) -> str:
             return f"{was} refused{_statuses(streams)} and not granted since: later tries may be"
         case (Situation.REFUSED, Cause.NOT_MY_VBUCKET) | (_, Reason.OTHER_NODES):
             over = _how_over(verdict.kind, streams, was)
-            return f"{over} and {was} not asked for again here; another node, not in this capture, may know"
+            return f"{over} and {was} not requested again here; another node, not in this capture, may know"
         case _, Reason.TOO_MANY:
-            return f"{_how_over(verdict.kind, streams, was)}, and whether {it} {was} asked for again is unknown"
+            return f"{_how_over(verdict.kind, streams, was)}, and whether {it} {was} requested again is unknown"
         case Situation.REFUSED, _:
             return f"{_how_over(verdict.kind, streams, was)}, and whether {it} {was} granted later is not certain"
         case _, Cause.MAY_BE_REOPENED:
-            return "stopped, and another client, or the same one restarted, asked for what follows"
+            return "stopped, and another client, or the same one restarted, requested what follows"
         case _, Cause.NOT_REOPENED_YET:
             return f"{_how_over(verdict.kind, streams, was)} just before the capture ends"
         case _:
@@ -171,11 +171,11 @@ def _text(situation: Situation, cause: Cause | Reason, judged: Sequence[Judged],
             again = f"was rolled back {judged[0][1].why}" if one else "are rolled back again and again"
             return f"{who} {again}{listed}"
         case Situation.ENDED:
-            return f"{who} ended{_reasons(streams)} and {was} not asked for again{listed}"
+            return f"{who} ended{_reasons(streams)} and {was} not requested again{listed}"
         case Situation.REFUSED:
             return f"{who} {was} refused{_statuses(streams)} and not granted since{listed}"
         case Situation.ROLLED_BACK:
-            return f"{who} {was} rolled back and not asked for again{listed}"
+            return f"{who} {was} rolled back and not requested again{listed}"
         case Situation.CLOSED:
             return _closed(words.ENDS[cause], streams, several)
         case _:
@@ -301,7 +301,7 @@ def _by_consumer(evidence: Evidence) -> Iterable[list[ConnectionState]]:
 
 
 def _reopened(evidence: Evidence) -> Iterator[ConnectionState]:
-    """Yield, for each stream that was open as its connection ended and was asked for again, the connection."""
+    """Yield, for each stream that was open as its connection ended and was requested again, the connection."""
     for stream, verdict in evidence.judged:
         over = stream.end is not None or stream.closed_ns is not None or stream.next is not None
         if verdict.cause in _AGAIN and not over:
@@ -336,8 +336,8 @@ def _reconnect(chain: list[ConnectionState]) -> Trouble:
     return Trouble(
         Situation.RECONNECTS,
         f"{len(chain):,} connections of {short_name(first.setup.name) or host(first) or client(first)} to "
-        f"{first.server_address or 'a server'} ended one after another in {lasting}, with streams open that were asked "
-        "for again",
+        f"{first.server_address or 'a server'} ended one after another in {lasting}, with streams open that were "
+        "requested again",
         Command("conns", ("--connection", _listed(numbers))),
         f"a connection lasted {lasted} (median); {how}{why}",
         "reconnects",
@@ -349,7 +349,7 @@ def _reconnect(chain: list[ConnectionState]) -> Trouble:
 
 
 def _by_servers(evidence: Evidence, said: set[int]) -> Iterator[Trouble]:
-    """Yield the connections that their servers ended with streams open, all of which were asked for again."""
+    """Yield the connections that their servers ended with streams open, all of which were requested again."""
     several = len(evidence.dcp) > 1
     open_streams = Counter(each.number for each in _reopened(evidence))
     lost = {stream.connection.number for stream, verdict in evidence.judged if verdict.situation is Situation.CLOSED}
@@ -359,7 +359,7 @@ def _by_servers(evidence: Evidence, said: set[int]) -> Iterator[Trouble]:
             continue
         yield Trouble(
             Situation.CLOSED,
-            server_ended(each, count, several=several) + ", asked for again since",
+            server_ended(each, count, several=several) + ", requested again since",
             on("conns", (each.number,)),
             why_closed(each),
             cause.value,

@@ -71,7 +71,7 @@ def coverage(stream: Stream) -> Coverage:
     if begins is None:
         why += f"; the capture joined at seqno {seqno(first)}"
     elif request is not None and request.filtered:
-        why += "; of the collections that were asked for"
+        why += "; of the collections that were requested"
     return Coverage(stream, first, last, True, why)
 
 

@@ -107,7 +107,7 @@ def _rest(stream: "Stream", now_ns: int | None) -> Rung:
     over = (stream.traffic.last_ns, stream.ended_ns, stream.closed_ns)
     last = max((ts for ts in over if ts is not None), default=None)
     if stream.next is not None:
-        return Rung(Arrow.NOTE, "the stream was asked for again on this connection")
+        return Rung(Arrow.NOTE, "the stream was requested again on this connection")
     if last is None or now_ns is None:
         return Rung(Arrow.NOTE, "the capture ends")
     return Rung(Arrow.NOTE, f"nothing more up to the end of the capture, {span(now_ns - last)} later")

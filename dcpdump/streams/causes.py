@@ -87,7 +87,7 @@ SITUATIONS = {
     ),
     Situation.ENDED: Proof(
         "ended",
-        "a stream ended and was not asked for again in 10 s, and the capture holds its consumer's connections to the "
+        "a stream ended and was not requested again in 10 s, and the capture holds its consumer's connections to the "
         "node that it would have asked",
         _UNKNOWN,
     ),
@@ -109,7 +109,7 @@ SITUATIONS = {
     ),
     Situation.ROLLED_BACK: Proof(
         "rolled back",
-        "a stream was rolled back and not asked for again in 10 s, and the capture holds its consumer's connections to "
+        "a stream was rolled back and not requested again in 10 s, and the capture holds its consumer's connections to "
         "other nodes",
         _UNKNOWN,
     ),
@@ -138,7 +138,7 @@ SITUATIONS = {
     Situation.EXCEEDED: Proof("overrun", "a producer sent 32 messages, or for a second, into a window that was full"),
     Situation.CLOSED: Proof(
         "closed",
-        "a connection ended by its server with streams open that were not asked for again; or by its client, as the "
+        "a connection ended by its server with streams open that were not requested again; or by its client, as the "
         "server was silent",
         _NOTE,
     ),

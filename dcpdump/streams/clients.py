@@ -52,7 +52,7 @@ class Reopening(NamedTuple):
         """Return in words when and where the stream in the place of a lost one was requested."""
         connection = self.stream.connection
         place = "" if connection is lost.connection else f" on connection {connection.number}"
-        verb = "reopened" if self.stream.reopened else "asked for again"
+        verb = "reopened" if self.stream.reopened else "requested again"
         text = f"{verb}{place} at {clock(self.ts_ns)}{self.evidence}"
         return f"may have been {text}: {self.doubt}" if self.doubt else text
 
@@ -166,7 +166,7 @@ class Clients:
                 found.setdefault(owner, []).append(connection)
         return found
 
-    # -- asked for again, or open elsewhere ----------------------------------------------------------------
+    # -- requested again, or open elsewhere ----------------------------------------------------------------
 
     def again(self, stream: Stream, after_ns: int | None) -> Reopening | None:
         """Return where the stream's consumer, or a possible one, requested it after a time."""

@@ -80,7 +80,7 @@ def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
     other = connection.lookup.by_opaque.get(opaque)
     if other is not None and (other.vbucket, other.stream_id) == (frame.word, frame.stream_id):
         if known is None or known.opaque != opaque or (known.waits and other.closed and other.end is None):
-            known = other  # of a stream that was closed and asked for again, messages may trail in
+            known = other  # of a stream that was closed and requested again, messages may trail in
     elif other is not None and other.vbucket == frame.word and known is None and _may_have(other, frame):
         known = other
     if known is not None and known.is_sending and known.opaque in (None, opaque):

@@ -16,8 +16,8 @@ _Table = dict[Any, dict[Any, Any]]
 class Phase(Enum):
     """Where a stream is. The value says it in words."""
 
-    REQUESTED = "asked for, and not answered yet"
-    REFUSED = "sent back or refused: the same stream may be asked for again"
+    REQUESTED = "requested, and not answered yet"
+    REFUSED = "sent back or refused: the same stream may be requested again"
     CACHE_TRANSFER = "documents of the server's cache, before the first marker"
     OPEN = "granted, and in no snapshot: before the first marker, or after an out-of-order snapshot"
     SNAPSHOT = "in the snapshot that the latest marker announced"

@@ -170,7 +170,7 @@ class Judge:
     def _left(
         self, stream: Stream, why: str, ended_ns: int | None, cause: Cause | None, lost: Unknown | None = None
     ) -> Verdict:
-        """Return whether a stream that is over was asked for again.
+        """Return whether a stream that is over was requested again.
 
         ``cause``: of its end, if more than its status; ``lost``: why it may have ended before, if it may.
         """
@@ -196,13 +196,13 @@ class Judge:
             lost = self._unseen(stream, ended_ns)
         if lost is not None:
             elsewhere = lost.reason is Reason.OTHER_NODES
-            so = f"not asked for again here in {span(left)}" if elsewhere else "whether it was reopened is unknown"
+            so = f"not requested again here in {span(left)}" if elsewhere else "whether it was reopened is unknown"
             why += f"; {so}: {lost.text}"
             return Verdict(VerdictKind.ENDED, lost.reason, why, Situation.ENDED)
         if left is None or left < BLOCKED_NS:
             cause, why = cause or Cause.NOT_REOPENED_YET, f"{why}; not reopened {self._by_the_end}, {span(left)} later"
         else:
-            cause, why = cause or Cause.ABANDONED, f"{why}; abandoned: not asked for again in {span(left)}"
+            cause, why = cause or Cause.ABANDONED, f"{why}; abandoned: not requested again in {span(left)}"
         if cause in _WITH_CONNECTION:
             return Verdict(VerdictKind.ENDED, cause, why, Situation.CLOSED, gave_up or cause in BY_SERVER)
         certain = cause is not Cause.NOT_REOPENED_YET and (left or 0) >= self._idle_ns
@@ -227,7 +227,7 @@ class Judge:
         if later is None:
             lost = self._clients.hidden(stream, request.answered_ns)
         elif surely:
-            again = f"; asked for again on connection {later.stream.connection.number}{later.evidence}"
+            again = f"; requested again on connection {later.stream.connection.number}{later.evidence}"
         else:
             again = f"; {later.in_words(stream)}"
         if request.status == ROLLBACK:
@@ -300,7 +300,7 @@ class Judge:
         if stopped is not None:
             return stopped
         if left is not None and left >= self._idle_ns:
-            why = f"asked for at {clock(request.ts_ns)}, no answer in {span(left)}"
+            why = f"requested at {clock(request.ts_ns)}, no answer in {span(left)}"
             return Verdict(VerdictKind.STUCK, Cause.NOT_ANSWERED, why, Situation.STUCK, certain=True)
         return Verdict(VerdictKind.ASKED, Cause.NOT_ANSWERED, f"at {clock(request.ts_ns)}, not answered yet")
 
@@ -308,12 +308,12 @@ class Judge:
         """Return that nothing followed a rollback, and whether there was time for it."""
         left = self._since(request.answered_ns)
         if left is None or left >= BLOCKED_NS:
-            return Cause.NOT_ASKED_AGAIN, "; not asked for again"
-        return Cause.NOT_REOPENED_YET, f"; not asked for again {self._by_the_end}, {span(left)} later"
+            return Cause.NOT_ASKED_AGAIN, "; not requested again"
+        return Cause.NOT_REOPENED_YET, f"; not requested again {self._by_the_end}, {span(left)} later"
 
     def _silence(self, request: Request) -> str:
         left = self._since(request.answered_ns)
-        return "; not asked for again" if left is not None and left >= BLOCKED_NS else ""
+        return "; not requested again" if left is not None and left >= BLOCKED_NS else ""
 
     # -- open --------------------------------------------------------------------------------------------
 
@@ -467,8 +467,8 @@ def _ambiguous(connection: ConnectionState) -> Verdict:
 
 
 def _unknown_again(lost: Unknown | None) -> str:
-    """Return why it is not known whether a stream was asked for again, in words; empty where it is."""
+    """Return why it is not known whether a stream was requested again, in words; empty where it is."""
     if lost is None:
         return ""
     here = lost.reason is Reason.OTHER_NODES
-    return f"; {'not asked for again here' if here else 'whether it was asked for again is unknown'}: {lost.text}"
+    return f"; {'not requested again here' if here else 'whether it was requested again is unknown'}: {lost.text}"

@@ -89,7 +89,7 @@ CASES = {
         PLAIN + HISTORY + GRANTED.format(100, "0xa", 100, 100) + BACK % 94 + LATER, ""),
     "a rollback above the start": (PLAIN + GRANTED.format(100, "0xa", 90, 120) + BACK % 101 + HISTORY,
         "DCP225 violation: rollback to 101, above the requested start 100"),
-    "a stream that is closed and asked for again, and ends in between": (CLOSED, ""),
+    "a stream that is closed and requested again, and ends in between": (CLOSED, ""),
     "a long name": (OPENED + f"TX open{{flags=5, key={260 * 'n'}}}\nRX open-response{{einval}}\n",
         "DCP113 violation: the key of OPEN has 260 bytes, more than 250 (Einval)"),
     "an OPEN that is refused, and sent again with its opaque": (OPENED + REFUSED + ACCEPTED + NOOPS, ""),

@@ -84,7 +84,7 @@ def test_a_direction_that_was_captured_late_is_no_fault(name: str, client: bool)
         ("S20", 5, 18),  # a marker was acknowledged, in the capture, before its stream was granted
         ("consumer", 20, 669),
         ("plain", 20, 4061),  # NOOPs long before their answers
-        ("asked for again", 5, 838652),  # a stream that ended before its request
+        ("requested again", 5, 838652),  # a stream that ended before its request
         ("rollback", 20, 707160),  # a refusal and a grant, both before their requests
     ],
 )

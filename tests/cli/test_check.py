@@ -170,7 +170,7 @@ LOST = "bytes-lost: 100 bytes of indexer:3f2 are not in the capture (1 gap, of w
 @pytest.mark.parametrize(
     ("name", "code", "found"),
     [
-        ("stopped", 1, "ended: vb 417 of kafka-7f ended (Slow) and was not asked for again"),
+        ("stopped", 1, "ended: vb 417 of kafka-7f ended (Slow) and was not requested again"),
         ("rollback-loop", 1, "rollback-loop: vb 762 of kafka-7f was rolled back to 0, 12 times in 55 s: a loop"),
         ("refused", 1, "refused: vb 723 of kafka-7f was refused with Erange and not granted since"),
         (

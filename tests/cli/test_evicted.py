@@ -25,7 +25,7 @@ from tests.support.hostile import (
 )
 from tests.support.secret_talk import saved
 
-#: What may turn out otherwise later, when a stream is asked for again.
+#: What may turn out otherwise later, when a stream is requested again.
 _VERDICT = ("verdict", "cause", "why", "trouble")
 PLENTY = "--memory 1G"
 NOTE = "dcpdump: note: to stay within --memory,"
@@ -107,7 +107,7 @@ def test_export_has_the_rows_of_streams_that_were_evicted(folder: Path) -> None:
     assert 0 < len(early) < len(plenty) / 2
     lasting = [[{name: row[name] for name in row if name not in _VERDICT} for row in rows] for rows in (plenty, little)]
     assert lasting[0] == lasting[1]
-    # A verdict on what was not asked for again says that it was made early.
+    # A verdict on what was not requested again says that it was made early.
     early = [row["why"] for row in little if "as it was not kept in memory" in row["why"]]
     assert (early != [], [why for why in early if "the capture ends" in why]) == (True, [])
 

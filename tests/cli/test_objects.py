@@ -139,8 +139,8 @@ $ diagnose samples/stopped.pcap
   "agent": "{\"a\":\"kafka-connector\",\"i\":\"7f\"}", "bucket": "shop", "dcp": true, "streams": 3,
   "states": {"ended": 1, "quiet": 1, "open and flowing": 1}, "frames": 44, "bytes": 1925, "lost_bytes": 0}
 {"type": "trouble", "rank": 1, "code": "ended", "cause": "abandoned", "severity": "wrong",
-  "text": "vb 417 of kafka-7f ended (Slow) and was not asked for again",
-  "detail": "Slow (4) at 12:08:11.011; abandoned: not asked for again in 120 s", "count": 1, "connections": [0],
+  "text": "vb 417 of kafka-7f ended (Slow) and was not requested again",
+  "detail": "Slow (4) at 12:08:11.011; abandoned: not requested again in 120 s", "count": 1, "connections": [0],
   "streams": [{"connection": 0, "vbucket": 417}], "frames": [28], "time": "2025-11-20T12:08:11.011250Z",
   "command": "dcpdump streams samples/stopped.pcap --connection 0 --stuck --cause abandoned"}
 """

@@ -426,7 +426,7 @@ def test_a_folder_that_another_run_removes_before_it_is_locked_is_made_again(tmp
         assert [each.path for each in os.scandir(tmp_path)] == made[1:]
 
 
-ABANDONED = "StateChanged; abandoned: not asked for again in 120 s"
+ABANDONED = "StateChanged; abandoned: not requested again in 120 s"
 TABLE = Table(
     ("conn", "client", "vb", "asked", "bytes", "verdict"),
     [
@@ -446,7 +446,7 @@ def texts(width: int | None, table: Table = TABLE) -> list[str]:
 def test_where_there_is_room_it_is_as_wide_as_its_cells() -> None:
     wide = [
         "conn  client     vb  asked         bytes  verdict",
-        "0     kafka-7f  417  12:07:11.006    188  ended (StateChanged; abandoned: not asked for again in 120 s)",
+        "0     kafka-7f  417  12:07:11.006    188  ended (StateChanged; abandoned: not requested again in 120 s)",
         "0     kafka-7f   12  12:07:11.008         open and flowing",
     ]
     assert texts(None) == texts(200) == wide
@@ -456,7 +456,7 @@ def test_what_all_rows_have_becomes_a_heading_and_the_last_column_continues_belo
     assert texts(80) == [
         "all: client kafka-7f",
         "conn   vb  asked         bytes  verdict",
-        "0     417  12:07:11.006    188  ended (StateChanged; abandoned: not asked for",
+        "0     417  12:07:11.006    188  ended (StateChanged; abandoned: not requested",
         "                                again in 120 s)",
         "0      12  12:07:11.008         open and flowing",
     ]
@@ -467,7 +467,7 @@ def test_columns_that_are_needed_least_go_first_and_it_is_said() -> None:
         "all: client kafka-7f",
         "conn   vb  bytes  verdict",
         "0     417    188  ended (StateChanged; abandoned:",
-        "                  not asked for again in 120 s)",
+        "                  not requested again in 120 s)",
         "0      12         open and flowing",
         "not shown here: asked (too narrow; '| cat' shows",
         "  all)",

@@ -218,14 +218,14 @@ NOT_YET = "TX open{flags=5, key=app}\nRX open-response{etmpfail}\n"
 CASES = {
     "streams of one connection and cause": (
         opening() + streams(range(3, 8), LIVE + ENDED) + "STREAM vb=20\n" + LIVE + ENDED + DAY,
-        "wrong ended (abandoned): 6 streams of app ended (Slow) and were not asked for again: vb 3-7, 20"),
+        "wrong ended (abandoned): 6 streams of app ended (Slow) and were not requested again: vb 3-7, 20"),
     "a finding about the connection": (WAIT_HOURS, "note suspicious (DCP513): NOOPs are missing (DCP513, twice)"),
     "equal ones, of which the larger comes first": (OF_TWO,
-        "wrong ended (abandoned): 3 streams of app-1 (c1) ended (Slow) and were not asked for again: vb 2-4; wrong "
-        "ended (abandoned): vb 1 of app-0 (c0) ended (Slow) and was not asked for again"),
+        "wrong ended (abandoned): 3 streams of app-1 (c1) ended (Slow) and were not requested again: vb 2-4; wrong "
+        "ended (abandoned): vb 1 of app-0 (c0) ended (Slow) and was not requested again"),
     "the same of many connections": (OF_FIVE + DAY,
-        "wrong ended (abandoned): 5 streams of 5 connections ended (Slow) and were not asked for again: vb 0-4"),
-    "asked for again": (opening() + "STREAM vb=5\n" + LIVE + ENDED + "WAIT 1\nSTREAM vb=5, start-seqno=2\n" + DAY, ""),
+        "wrong ended (abandoned): 5 streams of 5 connections ended (Slow) and were not requested again: vb 0-4"),
+    "requested again": (opening() + "STREAM vb=5\n" + LIVE + ENDED + "WAIT 1\nSTREAM vb=5, start-seqno=2\n" + DAY, ""),
     "rollbacks to 0": (opening() + "".join(FROM_THERE.format(vbucket, 0) for vbucket in range(20)) + DAY,
         "note rollbacks (uuid): 20 streams of app were rolled back to 0: the server's history does not have the "
         "client's vbucket uuid"),
@@ -234,7 +234,7 @@ CASES = {
     "a rollback to another seqno than was due": (opening() + WRONG,
         "wrong violation (DCP241): Rollback to another seqno than was due (DCP241)"),
     "a rollback, and no request since": (opening() + ASKED + ELSEWHERE + DAY,
-        "wrong rolled-back (not-asked-again): vb 5 of app (c0) was rolled back and not asked for again"),
+        "wrong rolled-back (not-asked-again): vb 5 of app (c0) was rolled back and not requested again"),
     "a stream of collections that were dropped": (opening(0x25, collections=True) + DROPPED + DAY, ""),
     "a producer that went silent": (SILENT + "CONNECT\n" + opening(name="alive") + DAY,
         "wrong stuck (noops-missing): vb 5 of dead (c0) is stuck: the producer is silent, and sends no NOOP"),
@@ -292,7 +292,7 @@ OUTCOMES = {
     "a refused OPEN": (GREETED + SETUP["open"], "", "wrong: 1 problem: 0 streams on 1 connection"),
     "a late join": (opening() + "STREAM vb=5\n" + LIVE + "----\n" + NEXT + DAY, "",
         "healthy: nothing is wrong, as far as was captured: 1 stream (1 quiet) on 1 connection; starts-late (1): "
-        "10.0.0.1:50000: the capture starts after the connection: what was negotiated and asked for before is not "
+        "10.0.0.1:50000: the capture starts after the connection: what was negotiated and requested before is not "
         "known: dcpdump conns c; flow-control-unknown (1): 10.0.0.1:50000: flow control: the buffer size was not "
         "captured: dcpdump flow c; rules-unknown (1): rule DCP223, once: the start of the connection was not "
         "captured: dcpdump check c --select DCP223"),
@@ -303,7 +303,7 @@ OUTCOMES = {
         "DCP223, once: the start of the connection was not captured: dcpdump check c --select DCP223"),
     "a client of the same name": (OLD + NEW + DAY, "",
         "healthy: nothing is wrong, as far as was captured: 2 streams (1 ended, 1 quiet) on 2 connections; "
-        "streams-unknown (1): vb 7 of app (c0) stopped, and another client, or the same one restarted, asked for "
+        "streams-unknown (1): vb 7 of app (c0) stopped, and another client, or the same one restarted, requested "
         "what follows (connection reset by its client at 12:00:00.016, no STREAM_END; may have been reopened on "
         "connection 1 at 12:00:00.027 from seqno 2: its name and the seqno agree, but its host is another): dcpdump "
         "streams c --connection 0 --cause may-be-reopened"),

@@ -53,7 +53,7 @@ BEGUN, AGAIN = (
 )
 AT_ONCE = BEGUN + "WAIT 5\n" + "".join(f"ON {at}\nRST TX\n" for at in range(8)) + AGAIN
 LASTED = "a connection lasted 5.01 s (median); 6 reset by the client"
-OPEN = "ended one after another in 35.1 s, with streams open that were asked for again"
+OPEN = "ended one after another in 35.1 s, with streams open that were requested again"
 CASES = {
     "again and again": (connections(7), [(f"6 connections of app to {SERVER} {OPEN}", LASTED)]),
     "with another id each time": (ANOTHER_ID, [(f"6 connections of app A101/1 to {SERVER} {OPEN}", LASTED)]),

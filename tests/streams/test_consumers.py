@@ -1,4 +1,4 @@
-"""Consumers: whether a stream that ended was asked for again, by whom, and whose streams are none of its consumer's."""
+"""Consumers: whether a stream that ended was requested again, by whom, and whose streams are none of its consumer's."""
 
 import pytest
 
@@ -16,7 +16,7 @@ NODE, OTHER_NODE = "10.0.0.1:11210", "10.0.0.2:11210"
 STREAM = "STREAM vb=7\nRX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\nRX mutation{seqno:2}\n"
 AT_16 = "ended (StateChanged (2) at 12:00:00.016; "
 ON = f"{AT_16}reopened on connection 1 at 12:00:00.027)"
-OFF = f"unknown: {AT_16}not asked for again here in 60 s: another node may know, and this capture has no connection of "
+OFF = f"unknown: {AT_16}not requested again here in 60 s: another node may know, and this capture has no connection of "
 OFF += "its client to one)"
 MAY_BE = "may have been reopened on connection 1 at 12:00:00.027 from seqno 2: its name and the seqno agree, but "
 ENDED = "RX stream-end{vb=7, status=2}\n"
@@ -97,7 +97,7 @@ CASES = {
     "two buckets of one client": (two(begun(agent=agent("1A", "01")), begun(bucket="hotels", agent=agent("1A", "02"))),
         OFF),
     "another vbucket": (two(begun(), begun()).replace(AGAIN, AGAIN.replace("vb=7", "vb=8")),
-        f"wrong: {AT_16}abandoned: not asked for again in 60 s)"),
+        f"wrong: {AT_16}abandoned: not requested again in 60 s)"),
     "again on another node, a little later": (
         two(begun("eq_dcp:kafka/A1B2/0001"), begun("eq_dcp:kafka/A1B2/0002"), between="WAIT 0.05\n"),
         f"{AT_16}reopened on connection 1 at 12:00:00.077)"),
@@ -116,13 +116,13 @@ CASES = {
     "on a connection that refused before the end": (f"{BESIDE}{REFUSED}ON 0\n{ENDED}ON 1\n{AGAIN}{LATER}",
         "ended (StateChanged (2) at 12:00:00.028; reopened on connection 1 at 12:00:00.029)"),
     "refused before the end alone": (f"{BESIDE}{REFUSED}ON 0\n{ENDED}{LATER}",
-        "wrong: ended (StateChanged (2) at 12:00:00.028; abandoned: not asked for again in 60 s)"),
+        "wrong: ended (StateChanged (2) at 12:00:00.028; abandoned: not requested again in 60 s)"),
     "granted after it was refused": (two(begun(), begun(), between=REFUSED),
         f"{AT_16}reopened on connection 1 at 12:00:00.029)"),
     "open elsewhere already": (f"{BESIDE}{AGAIN}ON 0\n{ENDED}{LATER}",
         "ended (StateChanged (2) at 12:00:00.030; its consumer has it open on connection 1 since 12:00:00.027)"),
     "asked for, and refused": (f"{ALONE}{ENDED}CONNECT {HOST}:40001 {OTHER_NODE}\n{begun()}{REFUSED}",
-        f"{AT_16}asked for again on connection 1 at 12:00:00.027)"),
+        f"{AT_16}requested again on connection 1 at 12:00:00.027)"),
     "a leg of a replication that is opened anew": (
         f"{LEG % 40001}{asked(STREAM)}FIN RX\nFIN TX\n{LEG % 40005}{asked(STREAM)}",
         "ended (connection closed by its server at 12:00:00.016, no STREAM_END; reopened on connection 1 at "
@@ -153,7 +153,7 @@ def test_of_two_applications_that_had_a_stream_open_all_along_each_asks_for_itse
     )
     one, two, three = late(text)
     assert one == (
-        "ended (StateChanged (2) at 12:00:00.003; not asked for again here in 61 s: another node may know, and this "
+        "ended (StateChanged (2) at 12:00:00.003; not requested again here in 61 s: another node may know, and this "
         "capture has no connection of its client to one)"
     )
     assert two == "ended (StateChanged (2) at 12:00:00.006; reopened at 12:00:01.007)"

@@ -69,7 +69,7 @@ def test_very_many_requests_that_are_all_different_some_are_only_counted() -> No
     requests = stream.requests
     assert (requests.count(ROLLBACK), requests.omitted) == (599, {(ROLLBACK, 0): 599 - len(requests)})
     assert Judge(kept).verdict(stream).text == (
-        "rolled back (to 0, retried 598 times; not asked for again before the capture ends, 0 ms later)"
+        "rolled back (to 0, retried 598 times; not requested again before the capture ends, 0 ms later)"
     )
 
 

@@ -104,7 +104,7 @@ CASES = {
         "unknown: ended (StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of "
         "connection 1 were lost)"),
     "another consumer lost something": (moved("-", name="indexer"), 0,
-        "unknown: ended (StateChanged (2) at 12:00:00.025; not asked for again here in 60 s: another node may know, "
+        "unknown: ended (StateChanged (2) at 12:00:00.025; not requested again here in 60 s: another node may know, "
         "and this capture has no connection of its client to one)"),
     "a consumer of that name on another host lost something": (moved("-", where=f"10.0.0.8:40001 {OTHER_NODE}"), 0,
         "unknown: ended (StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of "
@@ -113,13 +113,13 @@ CASES = {
         "unknown: ended (StateChanged (2) at 12:00:00.025; whether it was reopened is unknown: 112 bytes of "
         "connection 1 were lost)"),
     "something was lost before it ended": (BEFORE[: BEFORE.index("ON 1")] + MINUTE, 0,
-        "wrong: ended (StateChanged (2) at 12:00:00.028; abandoned: not asked for again in 60 s)"),
+        "wrong: ended (StateChanged (2) at 12:00:00.028; abandoned: not requested again in 60 s)"),
     "rolled back, and the next request may be lost": (REFUSED % "stream-request-response{rollback, rollback-seqno=2}",
         0,
-        "unknown: rolled back (to 2; whether it was asked for again is unknown: 112 bytes of connection 1 were lost)"),
+        "unknown: rolled back (to 2; whether it was requested again is unknown: 112 bytes of connection 1 were lost)"),
     "refused, and the next request may be lost": (REFUSED % ELSEWHERE % "", 0,
         "unknown: refused (NotMyVbucket 0x07: the vbucket is not on this server, or not in a state that may be "
-        "streamed; whether it was asked for again is unknown: 112 bytes of connection 1 were lost)"),
+        "streamed; whether it was requested again is unknown: 112 bytes of connection 1 were lost)"),
     "the end of the first may be lost": (BACK, 0,
         "ended (another was granted in its place; no STREAM_END was captured; reopened)"),
     "and the second was not open all along": (BACK, 1,
@@ -132,7 +132,7 @@ CASES = {
         "is unknown)"),
     "an answer with an opaque of its own": (opening() + TWO_OF_OWN + OF_OWN + MINUTE, 0,
         "unknown: refused (NotMyVbucket 0x07: the vbucket is not on this server, or not in a state that may be "
-        "streamed; not asked for again here: another node may know, and this capture has no connection of its "
+        "streamed; not requested again here: another node may know, and this capture has no connection of its "
         "client to one)"),
 }  # fmt: skip
 

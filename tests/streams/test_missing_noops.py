@@ -56,7 +56,7 @@ CASES = {
         "one is due every 20 s)", True),
     "none, and its client gives up": (BEGUN + IN_20_S + "WAIT 380\n" + CLOSED + "WAIT 9\n" + alive(20),
         "ended (connection closed by its client at 12:06:40.020, no STREAM_END; no NOOP came since 12:00:20.018, for "
-        "6.33 m, one is due every 20 s; abandoned: not asked for again in 29 s)", True),
+        "6.33 m, one is due every 20 s; abandoned: not requested again in 29 s)", True),
     "a client that closes a healthy connection": (BEGUN + IN_20_S + "WAIT 20\n" + CLOSED,
         "ended (connection closed by its client at 12:00:40.020, no STREAM_END)", False),
     "one waits for its answer": (BEGUN + "WAIT 20\nRX noop{}\n" + alive(100),
@@ -64,7 +64,7 @@ CASES = {
     "one may be among lost bytes": (BEGUN + IN_20_S + "WAIT 20\n" + LOST + alive(100),
         "unknown (nothing for 140 s, but 24 bytes of the connection were lost)", False),
     "ports that were used again": (f"CONNECT {ENDS}\n{BEGUN}{IN_20_S}WAIT 100\n{alive(20, ENDS)}",
-        "ended (connection replaced by its client at 12:02:00.020, no STREAM_END; abandoned: not asked for again in "
+        "ended (connection replaced by its client at 12:02:00.020, no STREAM_END; abandoned: not requested again in "
         "20 s)", False),
 }  # fmt: skip
 

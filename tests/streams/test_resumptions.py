@@ -51,7 +51,7 @@ INDEX, SAME_INDEX, OTHER_INDEX = (
 )
 REOPENED = "reopened on connection 1 at 12:00:05.027 from seqno 2 (inferred from host, name and seqno))"
 MAY_BE = "may have been reopened on connection 1 at 12:00:05.027 from seqno 2: "
-ABANDONED = "note: abandoned: not asked for again in 65 s)"
+ABANDONED = "note: abandoned: not requested again in 65 s)"
 
 
 ELSEWHERE_NOW = "TX stream-request{vb=7, start-seqno=2}\nRX stream-request-response{notmyvbucket}\n"
@@ -63,7 +63,7 @@ RESTARTED = {
     "another UUID": (two(member(A, GROUP[0]), member(B, GROUP[1]), asked=stream(2, 4)), REOPENED),
     "an older seqno": (two(connector(A), connector(B), asked=stream(1, 4)),
         "reopened on connection 1 at 12:00:05.027 from seqno 1 (inferred from host, name and seqno))"),
-    "refused": (two(connector(A), connector(B), asked=ELSEWHERE_NOW), REOPENED.replace("reopened", "asked for again")),
+    "refused": (two(connector(A), connector(B), asked=ELSEWHERE_NOW), REOPENED.replace("reopened", "requested again")),
     "all again": (two(connector(A), connector(B), asked=stream(0, 4)),
         "unknown: may have been reopened on connection 1 at 12:00:05.027 from seqno 0: its name agrees, but it "
         "asked for all)"),
@@ -137,7 +137,7 @@ CASES = {
         "unknown: ended (connection closed by its server at 12:00:10.032, no STREAM_END; may have been reopened on "
         "connection 1 at 12:00:05.027 from seqno 2: its name and the seqno agree, but its host is another)"),
     "restarted elsewhere, and there meanwhile": (ELSEWHERE % "TX noop-response{success}\n", 1,
-        "wrong: ended (connection closed by its server at 12:00:10.033, no STREAM_END; abandoned: not asked for "
+        "wrong: ended (connection closed by its server at 12:00:10.033, no STREAM_END; abandoned: not requested "
         "again in 60 s)"),
     "two of one name, either of which may be restarted": (beside(connector(C)), 2,
         "unknown: ended (connection reset by its client at 12:00:00.031, no STREAM_END; may have been reopened on "
@@ -146,11 +146,11 @@ CASES = {
         "been reopened on connection 2 at 12:00:05.043 from seqno 2: connection 0, of the same name, had the "
         "vbucket open meanwhile)"),
     "two of one name, one of which continues its own": (beside(connector(B)), 2,
-        "note: ended (connection reset by its client at 12:00:00.031, no STREAM_END; abandoned: not asked for again "
+        "note: ended (connection reset by its client at 12:00:00.031, no STREAM_END; abandoned: not requested again "
         "in 65 s); and ended (connection reset by its client at 12:00:00.032, no STREAM_END; reopened on connection "
         "2 at 12:00:05.043)"),
     "asked again for what was refused": (OLD + REFUSED + NEW % HOST, 1,
-        "refused (Etmpfail 0x86: the vbucket is still receiving its first disk snapshot; asked for again on "
+        "refused (Etmpfail 0x86: the vbucket is still receiving its first disk snapshot; requested again on "
         "connection 1 from seqno 2 (inferred from host, name and seqno))"),
     "asked again on another host for what was refused": (OLD + REFUSED + NEW % OTHER_HOST, 1,
         "unknown: refused (Etmpfail 0x86: the vbucket is still receiving its first disk snapshot; may have been "
@@ -205,7 +205,7 @@ def test_a_client_that_returns_behind_too_many_others_is_not_said_to_have_left(o
 def test_of_a_client_whose_request_was_not_answered_it_is_unknown_whether_it_returns_behind_too_many_others() -> None:
     unanswered = among(FURTHER, 9).replace(stream(), "TX stream-request{vb=7}\n", 1)
     assert verdicts(unanswered)[0] == (
-        "ended (connection reset by its client at 12:00:00.012 before it was answered; whether it was asked for again "
+        "ended (connection reset by its client at 12:00:00.012 before it was answered; whether it was requested again "
         "is unknown: over 100 streams of vbucket 7 may be its consumer's, not all were compared)"
     )
 

@@ -49,7 +49,7 @@ RX mutation{seqno=9, opaque=0x1007}
 """
 BY_SERVER, BY_CLIENT = "FIN RX\nFIN TX\n", "FIN TX\nFIN RX\n"
 OTHER = "CONNECT 10.0.0.8:40000 10.0.0.2:11210\nWAIT 60\n" + OPEN
-NO_END = "no STREAM_END; abandoned: not asked for again in 60 s"
+NO_END = "no STREAM_END; abandoned: not requested again in 60 s"
 FAILED = "TX mutation-response{%s, opaque=0x1005}\n"
 CAUSED = "at 12:00:01.017, no STREAM_END; its consumer answered MUTATION of vb 5 with %s at 12:00:00.016, for which a "
 CAUSED += "producer disconnects; not reopened before the capture ends, an unknown time later"
@@ -91,7 +91,7 @@ VERDICTS = {
     "stuck at its end": (
         OPEN + "STREAM vb=5, end-seqno=2\n" + TWO + MINUTE,
         "wrong: stuck (end seqno 2 is reached, no STREAM_END, for 60 s)"),
-    "stuck before an answer": (OPEN + ASKED + MINUTE, "wrong: stuck (asked for at 12:00:00.011, no answer in 60 s)"),
+    "stuck before an answer": (OPEN + ASKED + MINUTE, "wrong: stuck (requested at 12:00:00.011, no answer in 60 s)"),
     "stuck out of order": (
         OPEN + STREAM + "RX oso-snapshot{flags=1}\nRX mutation{seqno:7}\n" + MINUTE,
         "wrong: stuck (in the middle of an out-of-order snapshot, for 60 s)"),
@@ -100,9 +100,9 @@ VERDICTS = {
         OPEN + "CONTROL connection_buffer_size=300\n" + STREAM + TWO.splitlines()[0] + "\n" + PUSHED + MINUTE,
         "wrong: blocked by flow control (372 of 300 bytes not acknowledged since 12:00:00.019)"),
     "rolled back": (
-        OPEN + ASKED + BACK + MINUTE, f"unknown: rolled back (to 0; not asked for again here: {UNKNOWN_NODE})"),
+        OPEN + ASKED + BACK + MINUTE, f"unknown: rolled back (to 0; not requested again here: {UNKNOWN_NODE})"),
     "rolled back at the end": (
-        OPEN + ASKED + BACK, "unknown: rolled back (to 0; not asked for again before the capture ends, 0 ms later)"),
+        OPEN + ASKED + BACK, "unknown: rolled back (to 0; not requested again before the capture ends, 0 ms later)"),
     "rolled back and granted": (OPEN + ASKED + BACK + STREAM + TWO, "open and flowing (rolled back to 0 before)"),
     "rolled back in a loop": (
         OPEN + (ASKED + BACK + "WAIT 1.5\n") * 41, "wrong: rolled back (to 0, 41 times in 60.1 s: a loop)"),
@@ -125,7 +125,7 @@ VERDICTS = {
         OPEN + "STREAM vb=5, flags=4, end-seqno=0\nRX stream-end{status=0}\n", "ended (Ok (0) at 12:00:00.013)"),
     "abandoned": (
         OPEN + STREAM + TWO + ENDED + MINUTE,
-        f"unknown: ended (StateChanged (2) at 12:00:00.016; not asked for again here in 60 s: {UNKNOWN_NODE})"),
+        f"unknown: ended (StateChanged (2) at 12:00:00.016; not requested again here in 60 s: {UNKNOWN_NODE})"),
     "without a collection that is left": (
         OPEN + STREAM + TWO + "RX stream-end{status=7}\n" + MINUTE,
         "ended (FilterEmpty (7) at 12:00:00.016: all collections that it was of were dropped)"),
@@ -145,7 +145,7 @@ VERDICTS = {
     "exists, and continues": (OPEN + STREAM + TWO + SECOND, "open and flowing", f"{EXISTS}it continues)"),
     "exists, and ended": (
         OPEN + STREAM + TWO + SECOND + "RX stream-end{vb=5, opaque=4101, status=2}\n" + MINUTE,
-        f"unknown: ended (StateChanged (2) at 12:00:00.018; not asked for again here in 60 s: {UNKNOWN_NODE})",
+        f"unknown: ended (StateChanged (2) at 12:00:00.018; not requested again here in 60 s: {UNKNOWN_NODE})",
         f"{EXISTS}no close was seen before)"),
     "exists, and reset": (
         OPEN + STREAM + TWO + SECOND + "RST RX\n",
@@ -154,11 +154,11 @@ VERDICTS = {
     "exists, and none was captured": (OPEN + refused("keyeexists"), f"wrong: {ELSEWHERE}none was captured)"),
     "exists, and ended before": (
         OPEN + STREAM + TWO + ENDED + refused("keyeexists", "opaque=99"),
-        "ended (StateChanged (2) at 12:00:00.016; asked for again at 12:00:00.017)",
+        "ended (StateChanged (2) at 12:00:00.016; requested again at 12:00:00.017)",
         f"wrong: {ELSEWHERE}the previous one that was captured ended at 12:00:00.016)"),
     "exists, and closed before": (
         OPEN + OPEN_CLOSED + refused("keyeexists", "opaque=99"),
-        "ended (closed by its consumer at 12:00:00.014; asked for again at 12:00:00.015)",
+        "ended (closed by its consumer at 12:00:00.014; requested again at 12:00:00.015)",
         f"wrong: {ELSEWHERE}the previous one that was captured ended at 12:00:00.014)"),
     # Refused.
     "outside its snapshot": (
@@ -231,14 +231,14 @@ VERDICTS = {
             "ON 1\nRX noop\n", f"{WRONG[why[:6]]}ended (connection closed by its {why})")
         for name, before, taken, after, why in (
             ("closed by its server", "", "app", "FIN RX\n",
-             f"server at 12:00:02.026, no STREAM_END; {NAME_TAKEN}; abandoned: not asked for again in 5 s"),
+             f"server at 12:00:02.026, no STREAM_END; {NAME_TAKEN}; abandoned: not requested again in 5 s"),
             ("another", "", "another", "FIN RX\n",
-             "server at 12:00:02.026, no STREAM_END; abandoned: not asked for again in 5 s"),
+             "server at 12:00:02.026, no STREAM_END; abandoned: not requested again in 5 s"),
             ("closed before", "FIN RX\n", "app", "",
-             "server at 12:00:00.016, no STREAM_END; abandoned: not asked for again in 7.01 s"),
+             "server at 12:00:00.016, no STREAM_END; abandoned: not requested again in 7.01 s"),
             ("closed by its client", "", "app", "FIN TX\n", "client at 12:00:02.026, no STREAM_END"),
             ("closed much later", "", "app", "WAIT 61\nFIN RX\n",
-             "server at 12:01:03.026, no STREAM_END; abandoned: not asked for again in 5 s"),
+             "server at 12:01:03.026, no STREAM_END; abandoned: not requested again in 5 s"),
         )
     },
     # What the server has.

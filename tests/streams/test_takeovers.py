@@ -26,7 +26,7 @@ RESET = "WAIT 20\nRST RX\nCONNECT\n" + opening() + MINUTE
 BEGUN = OPEN + TAKEOVER + DISK
 RESET_AT = "ended (connection reset by its server at 12:00:"
 UNFINISHED = ", no STREAM_END; the takeover was not finished: SET_VBUCKET_STATE"
-ABANDONED = "; abandoned: not asked for again in 60 s)"
+ABANDONED = "; abandoned: not requested again in 60 s)"
 NO_ACTIVE = ", active did not come: the vbucket has no active copy, for 60 s)"
 WINDOW = opening(name="replication:a->b", controls="connection_buffer_size=100")
 #: What is said of a takeover, and whether it is a trouble.

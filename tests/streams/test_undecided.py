@@ -63,10 +63,10 @@ CASES = {
         "wrong: stuck (no COMMIT or ABORT of PREPARE seqno 1, which its consumer did not acknowledge, since "
         "12:00:00.018, for 76 s)", NOT_ACKED.replace("95", "76")),
     "on a connection that ended in time": (OPEN + STREAM + ONE + "WAIT 70\n" + RESET,
-        "wrong: ended (connection reset by its server at 12:01:10.019, no STREAM_END; abandoned: not asked for again "
+        "wrong: ended (connection reset by its server at 12:01:10.019, no STREAM_END; abandoned: not requested again "
         "in 95 s)", ""),
     "on a connection that ended later": (OPEN + STREAM + ONE + "WAIT 80\n" + RESET,
-        "wrong: ended (connection reset by its server at 12:01:20.019, no STREAM_END; abandoned: not asked for again "
+        "wrong: ended (connection reset by its server at 12:01:20.019, no STREAM_END; abandoned: not requested again "
         "in 95 s)", NOT_ACKED.replace("95", "80")),
     "committed": (OPEN + STREAM + ONE + COMMIT + LONG,
         "quiet (nothing for 95 s; all of snapshot 2..2 came; NOOPs are answered)", ""),
@@ -95,7 +95,7 @@ CASES = {
     "of a filtered stream": (OPEN + 'STREAM vb=5, value={"collections":["8"]}\n' + ONE.replace("#00", "#08") + LONG,
         "quiet (nothing for 95 s; all of snapshot 0..1 came; NOOPs are answered)", ""),
     "of a stream that ended": (OPEN + STREAM + ONE + "RX stream-end{status=2}\n" + LONG,
-        "unknown: ended (StateChanged (2) at 12:00:00.019; not asked for again here in 95 s: another node may know, "
+        "unknown: ended (StateChanged (2) at 12:00:00.019; not requested again here in 95 s: another node may know, "
         "and this capture has no connection of its client to one)", "1 open prepare (seqno 1) when the stream ended"),
     "of a stream that is closed": (OPEN + STREAM + ONE + "TX close-stream{vb=5}\n" + LONG,
         "quiet (nothing for 95 s; all of snapshot 0..1 came; NOOPs are answered)", ""),

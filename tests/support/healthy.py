@@ -155,7 +155,7 @@ HEALTHY: dict[str, str] = {
     "stream ids": _ids(),
     "cache transfer": _cache(),
     "rollback": _rollback(),
-    "asked for again": opening() + _STREAM + "RX stream-end{status=2}\n" + _STREAM + _noops(1),
+    "requested again": opening() + _STREAM + "RX stream-end{status=2}\n" + _STREAM + _noops(1),
     "consumer": _consumer(),
     "left out": _left_out(),
     "expirations": _expirations(),

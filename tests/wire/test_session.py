@@ -243,7 +243,7 @@ def test_the_streams_of_a_connection_and_their_last_seqnos_are_known() -> None:
     feed(session, frame("DCP_STREAM_REQ", vbucket=7, opaque=1), mutation(b"k", vbucket=7, opaque=1))
     assert (dict(session.streams), session.last_seqno(1), session.last_seqno(2)) == ({1: 7}, 4, None)
     feed(session, frame("DCP_STREAM_REQ", vbucket=7, opaque=1))
-    assert session.last_seqno(1) is None, "a stream that is asked for again starts again"
+    assert session.last_seqno(1) is None, "a stream that is requested again starts again"
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
