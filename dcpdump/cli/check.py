@@ -178,7 +178,7 @@ class CheckReading(Checking):
     show_default=True,
     help="Exit with 1 for findings as bad as this.",
 )
-@click.option("--all", "everything", is_flag=True, help="Each finding, not a line a rule.")
+@click.option("--all", "everything", is_flag=True, help="One line per finding, not per rule.")
 def check(reading: CheckReading, asked: AnalysisRequest, **_: object) -> AnalysisResult:
     """Hold conversations against the protocol's rules.
 

@@ -54,7 +54,7 @@ def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: 
     chosen, shown = selection(options), display(options, whole=_TEXTS)
     pasted = _read(_paste(text, source), source, form)
     if not quiet:
-        note(f"form: {pasted.dialect}" + "".join(f"; {remark}" for remark in pasted.notes))
+        note(f"input read as {pasted.dialect}" + "".join(f"; {remark}" for remark in pasted.notes))
     explained = annotate(pasted.parts, show_secrets=shown.show_secrets, breaks=_is_violation)
     output = OUTPUTS[shown.format]
     with Sink(shown.path, force=shown.force, inputs=[source] if source else []) as sink:

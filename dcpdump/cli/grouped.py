@@ -293,16 +293,16 @@ def _parsed(path: str) -> dict[str, Any]:
 
 #: title → the options that stand under it, in whichever command they are
 GROUPS: dict[str, str] = {
-    "What to choose": """--opcode --vbucket --seqno --kind --status --key --collection --opaque --stream-id
+    "Filter": """--opcode --vbucket --seqno --kind --status --key --collection --opaque --stream-id
         --connection --host --port --frame --by --since --until --tz --problems --latency --context --count --stuck
         --rolled-back --ended --cause --select --ignore""",
-    "How to read": """--listen --to --interface --list-interfaces --duration --bpf --buffer --input --form --salvage
+    "Input": """--listen --to --interface --list-interfaces --duration --bpf --buffer --input --form --salvage
         --align --follow --max-spool --keylog --memory --jobs --chain --interactive""",
-    "How to judge": "--idle --fail-on --fail-fast --no-check",
-    "How to show": """--format --time --all --resume --sort --reverse --color --value-bytes --no-mouse --once --interval
+    "Verdicts": "--idle --fail-on --fail-fast --no-check",
+    "Display": """--format --time --all --resume --sort --reverse --color --value-bytes --no-mouse --once --interval
         --rows --keys --title --frames --summary --quiet --schema""",
-    "What to hide": "--show-secrets --redact --redact-level --level --salt --salt-file",
-    "Where to write": "--output --write -C -G -W --tables --file-mb --keep-index --force --with-secrets",
+    "Privacy": "--show-secrets --redact --redact-level --level --salt --salt-file",
+    "Output": "--output --write -C -G -W --tables --file-mb --keep-index --force --with-secrets",
 }
 _TITLES = {option: title for title, options in GROUPS.items() for option in options.split()}
 #: The options that most people use, in whichever command they are: -h shows these alone.
@@ -399,7 +399,7 @@ class GroupedCommand(BriefHelp):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record is not None and isinstance(param, click.Option):
-                title = next((_TITLES[name] for name in param.opts if name in _TITLES), "Other options")
+                title = next((_TITLES[name] for name in param.opts if name in _TITLES), "Other")
                 groups.setdefault(title, []).append((not COMMON.isdisjoint(param.opts), record))
         return groups
 

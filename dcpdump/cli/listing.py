@@ -103,7 +103,7 @@ def sort_options(columns: ColumnSet[Any]) -> Callable[[Command], Command]:
     """Add the options for the order of a table's rows."""
 
     def add(command: Command) -> Command:
-        command = click.option("--reverse", is_flag=True, help="The other way round.")(command)
+        command = click.option("--reverse", is_flag=True, help="Reverse the order.")(command)
         help_ = f"Sort by a column, the least first: {', '.join(columns.sortable)}."
         return click.option("--sort", metavar="COLUMN", type=_Column(columns), help=help_)(command)
 

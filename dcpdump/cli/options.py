@@ -383,7 +383,7 @@ def display_options(
         *([click.option("--force", is_flag=True, help=force)] if force else []),
         click.option("-o", "--output", metavar="DIR" if folder else "FILE", help=where),
         *([value_bytes_option(value_bytes)] if value_bytes else []),
-        *([] if folder else [click.option("--color", type=colours, default="auto", help="Colour for people.")]),
+        *([] if folder else [click.option("--color", type=colours, default="auto", help="When to colour.")]),
         *[
             click.option("-f", "--format", type=FormatChoice(formats), default=each, show_default=True)
             for each in formats[:1]
@@ -398,7 +398,7 @@ def display_options(
     return add
 
 
-def summary_options(text: str = "The balance of all bytes.") -> Callable[[Command], Command]:
+def summary_options(text: str = "Byte accounting at the end.") -> Callable[[Command], Command]:
     """Add the options for the summary of a run. ``text``: what that is."""
     forms = click.Choice(["text", "json", "none"])
 
@@ -582,7 +582,7 @@ _SALVAGE = "After garbage in a capture, continue at the next plausible record."
 _ALIGN = "Move the times of captures that have packets in common, so that all are by one clock."
 _FOLLOW = "Wait for more at the end of a capture that is still being written."
 #: The help of --jobs.
-PROCESSES = "Most processes at work; the default: the cores."
+PROCESSES = "Worker processes; the default: the cores."
 _MEMORY = "Most memory for segments that wait, and for connections and streams."
 
 

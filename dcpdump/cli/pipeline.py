@@ -109,7 +109,7 @@ _AS_GIVEN = "chain tables keep_index master jobs quiet watch idle duration".spli
     show_default=True,
     help="auto: input of less than 1 GB without Spark, which takes longer to start.",
 )
-@click.option("--master", metavar="URL", help="Spark's; the default: local[*,4], or what spark-submit says.")
+@click.option("--master", metavar="URL", help="Spark master URL; the default: local[*,4], or what spark-submit says.")
 @click.option(
     "--conf",
     type=_setting,

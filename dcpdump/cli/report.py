@@ -50,7 +50,7 @@ _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
     metavar="N",
     help="Annotated frames, at most.",
 )
-@click.option("--no-check", is_flag=True, help="Do not ask the rules of check.")
+@click.option("--no-check", is_flag=True, help="Skip protocol rules.")
 @choosing_options(streams=True, times=False)  # its axis has times of day
 @input_options()
 @redaction_options

@@ -107,7 +107,7 @@ _PHRASES = {
 
 
 def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
-    """Return the balance as one line: payload is the sum of what follows it.
+    """Return the balance as one line.
 
     ``verb``: what was done with the frames; ``shown``: with how many of them.
     """
@@ -122,7 +122,7 @@ def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
         _frames(shown, tally.frames, verb),
         counted(net.packets, "packet"),
         counted(net.connections, "connection"),
-        f"payload {net.payload_bytes:,} B = " + " + ".join(used),
+        _payload(net.payload_bytes, used),
     ]
     if tally.carved_bytes:
         parts.append(f"{tally.carved_bytes:,} B left out when it was carved")
@@ -133,6 +133,13 @@ def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
     if net.conflicts:
         parts.append(f"{counted(net.conflicts, 'overlap')} that disagree{'s' * (net.conflicts == 1)}")
     return " · ".join(parts)
+
+
+def _payload(size: int, parts: Sequence[str]) -> str:
+    """Return where the bytes of payload are, each of them in one part; the first are in frames."""
+    if len(parts) > 1:
+        return f"payload {size:,} B = {' + '.join(parts)}"
+    return f"{size:,} B of payload" + ", all decoded" * bool(size)
 
 
 def _frames(count: int, frames: int, verb: str) -> str:

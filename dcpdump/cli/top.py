@@ -62,14 +62,19 @@ _FORGET_NS = 60 * 1_000_000_000
 @interface_options()
 @click.option("--once", is_flag=True, help="Print it once: at the end of captures, or of two seconds of an interface.")
 @click.option(
-    "--interval", type=click.FloatRange(min=0.1), default=0.5, show_default=True, metavar="SECONDS", help="How often."
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=0.5,
+    show_default=True,
+    metavar="SECONDS",
+    help="Seconds between updates.",
 )
 @click.option(
     "-n",
     "--rows",
     type=click.IntRange(min=2),
     metavar="N",
-    help="At most; the default: what fits on the screen, in a pipe all.",
+    help="Rows to show; the default: what fits on the screen, in a pipe all.",
 )
 @input_options()
 @display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)

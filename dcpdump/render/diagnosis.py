@@ -154,7 +154,7 @@ def _not_judged(unjudged: Sequence[Unjudged], line: CommandLine, width: int | No
         if each.command is not None:
             yield Line(LineKind.PLACE, f"{indent}{line(each.command)}")
     if len(shown) < len(unjudged):
-        yield Line(LineKind.FIELD, f"… {len(unjudged) - len(shown)} more that was not judged: --all")
+        yield Line(LineKind.FIELD, f"… {len(unjudged) - len(shown)} more not judged: --all")
 
 
 class _Ranked(NamedTuple):

@@ -167,12 +167,12 @@ def test_who_interrupts_before_there_is_a_frame_is_not_answered_that_there_is_no
     with fed(["streams", "-"], REPLICA.read_bytes()[:24]) as process:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
-    reported = "interrupted · 0 frames read · 0 packets · 0 connections · payload 0 B = 0 in frames\n"
+    reported = "interrupted · 0 frames read · 0 packets · 0 connections · 0 B of payload\n"
     assert (process.returncode, out, err.decode()) == (130, b"", reported)
 
 
 def test_read_says_that_it_was_interrupted_for_people_and_for_programs() -> None:
-    reported = "interrupted · 27 of 27 frames shown · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames\n"
+    reported = "interrupted · 27 of 27 frames shown · 60 packets · 1 connection · 5,188 B of payload, all decoded\n"
     for summary, wanted in (("text", reported), ("json", '"interrupted": true}\n')):
         with fed(["read", "-", "-f", "line", "--summary", summary], REPLICA.read_bytes()) as process:
             process.send_signal(signal.SIGTERM)
@@ -294,7 +294,7 @@ def test_too_little_memory_is_said_and_is_no_bug(error: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == refusal(5, "not enough memory", hint)
 
 
-_NOTHING_READ = "interrupted · 0 frames read · 0 packets · 0 connections · payload 0 B = 0 in frames\n"
+_NOTHING_READ = "interrupted · 0 frames read · 0 packets · 0 connections · 0 B of payload\n"
 
 
 def signalled_at_import(module: str, number: int, *words: str) -> "subprocess.CompletedProcess[str]":

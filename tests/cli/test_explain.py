@@ -74,7 +74,11 @@ def test_what_a_cut_header_does_not_hold_is_not_reported() -> None:
         assert reported == row
     for cut, name in ((MUTATION[:6], "mutation"), (STREAM_RESPONSE[:6], "stream-request-response")):
         shown = f"RX {name}{{}} ! the header needs 24 bytes, 6 are there\n"
-        assert run(f"dcpdump explain -f line {cut.hex()}") == (0, shown, "form: hex\n")  # what is shown is no failure
+        assert run(f"dcpdump explain -f line {cut.hex()}") == (
+            0,
+            shown,
+            "input read as hex\n",
+        )  # what is shown is no failure
     assert "the exit code is 0 all the same." in " ".join(run("dcpdump explain --help").out.split())
 
 
@@ -100,7 +104,7 @@ def test_a_contradiction_comes_with_the_edit_that_mends_it() -> None:
     ids=["junk", "the end of a frame", "before a frame that is cut"],
 )
 def test_a_frame_behind_bytes_that_begin_none_is_found_and_noted(pasted: str, frames: int, at: int) -> None:
-    note = f"form: hex pairs\nnote: a frame begins at byte {at}; what stands before it begins none\n"
+    note = f"input read as hex pairs\nnote: a frame begins at byte {at}; what stands before it begins none\n"
     printed = run(f"dcpdump explain -f line {pasted}")
     assert (printed.code, len(printed.out.splitlines()), printed.err) == (0, 1 + frames, note)
     assert run(f"dcpdump explain -q -f line {pasted}") == (0, printed.out, "")
@@ -108,7 +112,7 @@ def test_a_frame_behind_bytes_that_begin_none_is_found_and_noted(pasted: str, fr
 
 def test_a_damaged_first_byte_hides_no_frame() -> None:
     shown = "RX noop{} ! 0x00 is not a magic of the protocol\nRX noop{}\n"
-    assert run(f"dcpdump explain -f line 00{NOOP[2:]} {NOOP}") == (0, shown, "form: hex groups\n")
+    assert run(f"dcpdump explain -f line 00{NOOP[2:]} {NOOP}") == (0, shown, "input read as hex groups\n")
 
 
 RECORDS = [Record(0, ethernet(b"no DCP in here"))]
@@ -148,7 +152,7 @@ def test_an_archive_is_refused_which_no_command_reads(tmp_path: Path) -> None:
 
 def test_bytes_are_taken_for_what_the_user_says() -> None:
     printed = run("dcpdump explain -f line --form raw", CAPTURE)
-    assert (printed.code, printed.err) == (0, "form: raw bytes\n")
+    assert (printed.code, printed.err) == (0, "input read as raw bytes\n")
 
 
 def test_filters_choose_among_pasted_frames() -> None:

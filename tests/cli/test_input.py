@@ -236,7 +236,7 @@ def test_an_answer_has_the_vbucket_of_its_own_request_where_all_have_one_opaque(
 
 
 def test_a_healthy_capture_ends_with_0_and_its_balance() -> None:
-    balance = "2 of 27 frames shown · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames\n"
+    balance = "2 of 27 frames shown · 60 packets · 1 connection · 5,188 B of payload, all decoded\n"
     assert run(f"dcpdump read {REPLICA} --opcode noop -f line")[::2] == (0, balance)
 
 

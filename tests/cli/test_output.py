@@ -103,7 +103,7 @@ def encoded(encoding: str, *words: str) -> tuple[str, str]:
 )
 def test_what_an_encoding_does_not_have_is_drawn_with_what_it_has(encoding: str, bars: str, between: str) -> None:
     out, err = encoded(encoding, "stats", str(REPLICA))
-    summary = "27 frames read · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames\n"
+    summary = "27 frames read · 60 packets · 1 connection · 5,188 B of payload, all decoded\n"
     assert (out.splitlines()[-2], err) == (f"  {bars}", summary.replace("·", between))
 
 

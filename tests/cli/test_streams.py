@@ -102,7 +102,7 @@ def test_keys_are_patterns_as_in_read() -> None:
 def test_the_closing_line_says_how_many_frames(command: str, frames: str) -> None:
     found, _, rest = run(f"dcpdump {command} {STOPPED}").err.splitlines()[-1].partition(" · ")
     assert found == frames
-    assert "--until" in command or rest == "71 packets · 1 connection · payload 1,925 B = 1,925 in frames"
+    assert "--until" in command or rest == "71 packets · 1 connection · 1,925 B of payload, all decoded"
 
 
 def vbuckets(options: str) -> list[int]:

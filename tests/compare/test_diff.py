@@ -329,7 +329,7 @@ def test_who_interrupts_gets_no_half_comparison(by: str, form: str, tmp_path: Pa
     with fed(["diff", "samples/replica.pcap", "-", "--by", by, "-f", form, "-o", str(out)], data) as process:
         process.send_signal(signal.SIGINT)
         printed, notes = process.communicate(timeout=PATIENCE)
-    balance = "27 frames read · 60 packets · 1 connection · payload 5,188 B = 5,188 in frames"
+    balance = "27 frames read · 60 packets · 1 connection · 5,188 B of payload, all decoded"
     assert (process.returncode, printed, notes.decode()) == (130, b"", f"of -:\ninterrupted · {balance}\n")
     assert list(tmp_path.iterdir()) == []
 

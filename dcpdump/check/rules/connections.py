@@ -513,7 +513,7 @@ def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
 
 @rule("DCP514", "N4", VIOLATION, on=(NOOP,), off=(START,), scope=Scope.CONNECTION)
 def unasked_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """NOOP that was not asked for.
+    """NOOP that was not requested.
 
     Reported when a producer sends a NOOP before enable_noop was accepted.
 

@@ -50,7 +50,7 @@ _MAY_HOLD = (FlowState.BLOCKED, FlowState.UNKNOWN)
 
 @rule("DCP411", "D1", VIOLATION, on=(PREPARE, COMMIT, ABORT), off=(START,), scope=Scope.CONNECTION)
 def uninvited(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Durable writes that were not asked for.
+    """Durable writes that were not requested.
 
     Reported when PREPARE, COMMIT or ABORT comes on a connection on which enable_sync_writes was not accepted.
 
@@ -87,7 +87,7 @@ def prepared_first(frame: FrameEvent, connection: ConnectionState, stream: Strea
 
 @rule("DCP413", "D3", SUSPICIOUS, on=(COMMIT, ABORT), off=(START, LOST, FILTER, REPLICA))
 def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Decision without a prepare.
+    """COMMIT or ABORT without PREPARE.
 
     Reported when the key of a COMMIT or ABORT has no open PREPARE with that seqno on this stream. (In disk snapshots
     prepares are de-duplicated, and a stream that resumed has those before its start.)
@@ -116,7 +116,7 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
 
 @rule("DCP414", "D4", INFO, on=(Event.STREAM_DONE,), off=(START, LOST, FILTER))
 def left_undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Prepare left undecided.
+    """PREPARE never resolved.
 
     Reported when a stream ends while prepares are neither committed nor aborted. Also, as suspicious, when one is
     so on an open stream, at the end of the capture or of the connection, for longer than the longest timeout of a
@@ -223,7 +223,7 @@ def _spoken(state: int | None) -> str:
 
 @rule("DCP521", "T1", SUSPICIOUS, on=(SET_STATE, STREAM_END, SET_STATE | RESPONSE), off=(START, LOST))
 def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
-    """Hand-over out of order.
+    """Takeover steps out of order.
 
     Reported when a takeover comes in another order than: snapshots, each acknowledged; SET_VBUCKET_STATE(pending)
     and its reply; the rest; SET_VBUCKET_STATE(active) and its reply; STREAM_END(Ok). What comes less than 50 ms before

@@ -48,7 +48,7 @@ def _all_in_window(run: DocumentRun, close: Inspected, connection: ConnectionSta
     can_skip_run=_all_in_window,
 )
 def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
-    """Sent into a full window.
+    """Flow-control buffer exceeded.
 
     Reported when messages of streams continue, more of them and for longer than the order of capture explains,
     although as many bytes as the window holds wait for their acknowledgement. (One message may go over it.)
