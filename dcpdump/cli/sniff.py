@@ -4,7 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -74,8 +74,9 @@ class InterfaceSource:
         queue = LiveQueue(self._live, limit=wanted.limit, save=save, seconds=wanted.duration)
 
         def report(*_: object) -> None:
-            # Written by the handler itself: the loop may be blocked by who does not read what is printed.
-            os.write(2, f"{_drops_in_words(self.packet_counts(dissection))}\n".encode())
+            # Written by the handler itself: the loop is blocked where its output is not read.
+            with suppress(OSError):  # the terminal was closed
+                os.write(2, f"{_drops_in_words(self.packet_counts(dissection))}\n".encode())
 
         before = signal.signal(signal.SIGUSR1, report)
         try:

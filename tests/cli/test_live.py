@@ -40,6 +40,7 @@ from tests.support.live import (
     stopped,
     wait_for,
     wait_until_idle,
+    waiting_in,
 )
 from tests.support.schemas import validator, wrong
 
@@ -149,14 +150,16 @@ def test_the_sample_conversation_breaks_no_rule(seen: Seen) -> None:
 
 
 def test_a_frame_is_shown_at_once_the_books_when_asked_for_and_at_the_end(net: Network) -> None:
-    with net.producer(), net.sniff("-i", "lo", "-f", "line") as sniff:
+    with net.producer("--documents", "2000"), net.sniff("-i", "lo", "-f", "line") as sniff:
         assert sniff.stdout is not None
         assert sniff.stderr is not None
         with ended(net.talk("client", "--follow")):
             # Nothing else is sent on the connection until the client has its response and continues.
             assert " TX hello{" in sniff.stdout.readline()
-        wait_until_idle(sniff.pid)  # nobody reads what it prints: it may be blocked
+            wait_until_idle(sniff.pid)
+            assert waiting_in(sniff.stdout) > 60_000  # its output is full: it is blocked
         sniff.send_signal(signal.SIGUSR1)
+        assert select([sniff.stderr], [], [], PATIENCE)[0]
         assert sniff.stderr.readline().startswith("received ")
         code, _, err = stopped(sniff, signal.SIGTERM)
     assert (code, "dropped by the kernel 0 · dropped by dcpdump 0 · decoded " in err) == (143, True)
