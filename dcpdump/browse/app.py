@@ -31,6 +31,7 @@ from dcpdump.browse.tabpages import TabPages
 from dcpdump.browse.tabs import LadderPane, TabTable
 from dcpdump.browse.topline import TABS, State, density
 from dcpdump.clock import clock_in_use
+from dcpdump.conversation import Missing
 from dcpdump.errors import ExitCode
 from dcpdump.filter import FilterError
 from dcpdump.net.packet import NO_TIME
@@ -79,8 +80,8 @@ class Status:
         notes = []
         failure = frames.failure
         if not frames.complete and not failure:
-            read, size = frames.progress
-            notes.append(f"reading {100 * read // size} %" if size else "waiting" if frames.idle else "reading")
+            read, size = frames.state.progress
+            notes.append(f"reading {100 * read // size} %" if size else "waiting" if frames.state.idle else "reading")
         if browser.rows is not None:
             notes.append(f"searching at #{browser.rows.at:,} (Esc stops)")
         marks = len(browser.screen.list.marks)
@@ -446,7 +447,7 @@ class KeyQuestion(ModalScreen[str]):
 
 def about(paths: Sequence[str], frames: IndexedFrames) -> list[Line]:
     """Return information about captures as lines."""
-    read, size = frames.progress
+    read, size = frames.state.progress
     lines = [Line(LineKind.TITLE, "captures")]
     for path in paths:
         with suppress(OSError):
@@ -459,10 +460,10 @@ def about(paths: Sequence[str], frames: IndexedFrames) -> list[Line]:
     if len(times):
         first, last = (clock_in_use().full(int(ts)) for ts in (times.min(), times.max()))
         lines.append(Line(LineKind.PLAIN, f"{first} to {last} ({span(int(times.max() - times.min()))})"))
-    if frames.lost.gaps:
-        lines.append(Line(LineKind.PROBLEM, frames.lost.words()))
-    if frames.skipped_bytes:
-        lines.append(Line(LineKind.PROBLEM, f"{counted(frames.skipped_bytes, 'byte')} skipped"))
+    if frames.state.lost[0]:
+        lines.append(Line(LineKind.PROBLEM, Missing(*frames.state.lost).words()))
+    if frames.state.skipped_bytes:
+        lines.append(Line(LineKind.PROBLEM, f"{counted(frames.state.skipped_bytes, 'byte')} skipped"))
     lines += [Line(LineKind.PROBLEM, str(damage)) for damage in frames.damage] or [
         Line(LineKind.GOOD, "nothing of the files is damaged")
     ]

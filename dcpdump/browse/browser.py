@@ -36,48 +36,40 @@ class Detail:
         self._frames, self._screen, self._analysis = frames, screen, analysis
         self._record: Record | None = None
         self._number: int | None = None  # of the frame that is shown or requested
-        self._ticket: int | None = None
+        self._ticket = 0
+
+    @property
+    def arrived(self) -> bool:
+        """Return whether no frame is still to come."""
+        return not self._frames.awaits(self._ticket)
 
     def shows(self, number: int | None) -> bool:
         """Return whether a frame has arrived and is shown; None: whether none was requested."""
-        return self._ticket is None and number == self._number
+        return self.arrived and number == self._number
 
     def show(self, number: int | None) -> None:
         """Show a frame when it arrives; None: nothing."""
         if number == self._number:
             return
-        if self._ticket is not None:
-            self._frames.drop(self._ticket)
-            self._ticket = None
+        self._frames.drop(self._ticket)
         self._number = number
         if number is None:
             self._draw(None)
             return
-        self._ticket = self._frames.ask(Decode(number))
-        self._take(_WITH_THE_ROW)
-
-    def poll(self) -> None:
-        """Show the frame if it has arrived."""
-        if self._ticket is not None:
-            self._take(0)
+        self._ticket = self._frames.ask(Decode(number), self._take)
+        self._frames.wait(_WITH_THE_ROW, lambda: self.arrived)
 
     def again(self) -> None:
         """Show the frame again, with new findings."""
-        if self._ticket is None:
+        if self.arrived:
             self._draw(self._record)
 
     def record(self) -> Record | None:
         """Return the frame, waiting for it if necessary; None without one."""
-        if self._ticket is not None:
-            self._take(_PATIENCE)
+        self._frames.wait(_PATIENCE, lambda: self.arrived)
         return self._record
 
-    def _take(self, wait: float) -> None:
-        assert self._ticket is not None
-        value = self._frames.answer(self._ticket, wait)
-        if value is None:
-            return
-        self._ticket = None
+    def _take(self, value: Record | Failed, _: bool) -> None:
         if isinstance(value, Failed):
             self._screen.say(f"#{self._number:,} cannot be read again: {value.why}", error=True)
         self._draw(value if isinstance(value, Record) else None)
@@ -197,7 +189,8 @@ class Browser:
         self.sought = ""  #: the text that was searched last
         self._everything = AllFrames()
         screen.list.listed = self._everything
-        self._describing: tuple[int, tuple[int, ...]] | None = None  # the ticket, and the frames
+        self._describing: frozenset[int] = frozenset()  # the frames whose texts were requested
+        self._ticket = 0  # of that request
 
     # -- as time goes -------------------------------------------------------------------------------------
 
@@ -207,57 +200,43 @@ class Browser:
         more = self.frames.step()
         while more and time.monotonic() < until:
             more = self.frames.step()
-        grown = self._take_rows()
+        if self._everything.frames != self.frames.count:
+            self._everything.grow(self.frames.count, self.frames.columns.values("gap_frame"))
         if self.search is not None:
-            grown |= self.search.step()
+            self.search.step()
             if self.search.failure:
                 self.screen.say(f"the search has ended: {self.search.failure}", error=True)
-        if grown:
-            self.screen.list.grown()
-            if self.detail.shows(None):
-                self.show_frame()
-        self.detail.poll()
+        self.screen.list.grown()
+        if self.detail.shows(None):
+            self.show_frame()
         self._describe()
-        self._step_rows()
+        self._end_row_search()
         return more
-
-    def _take_rows(self) -> bool:
-        if self._everything.frames == self.frames.count:
-            return False
-        self._everything.grow(self.frames.count, self.frames.columns.values("gap_frame"))
-        return self.search is None
 
     @property
     def waiting(self) -> bool:
         """Return whether an answer is still to come."""
-        searching = self.rows is not None or (self.search is not None and not self.search.done)
-        return searching or not self.detail.shows(self.number) or self._describing is not None
+        return self.searching or not self.detail.shows(self.number) or bool(self._describing)
+
+    @property
+    def searching(self) -> bool:
+        """Return whether a search is running."""
+        return self.rows is not None or (self.search is not None and not self.search.done)
 
     def _describe(self) -> None:
-        """Request the texts of visible rows, and show them."""
-        frames, rows = self.frames, self.screen.list
-        if self._describing is not None:
-            ticket, asked = self._describing
-            for answer in frames.answers(ticket):
-                if isinstance(answer.value, dict):
-                    rows.describe(answer.value)
-                elif answer.value is not None:
-                    rows.describe(dict.fromkeys(asked, RowText("not known")))
-                if answer.done:
-                    self._describing = None
-        wanted = rows.undescribed()
-        if wanted and (self._describing is None or not set(wanted) <= set(self._describing[1])):
-            if self._describing is not None:
-                frames.drop(self._describing[0])
-            self._describing = frames.ask(Describe(wanted)), wanted
+        """Request the texts of visible rows."""
+        wanted = self.screen.list.undescribed()
+        if not self._describing.issuperset(wanted):
+            self.frames.drop(self._ticket)
+            self._describing = frozenset(wanted)
+            self._ticket = self.frames.ask(Describe(wanted), self._described)
 
-    def _wait(self, step: Callable[[], object], done: Callable[[], bool]) -> None:
-        """Wait briefly for a search, so that most results come before the screen is drawn."""
-        until = time.monotonic() + _AT_ONCE
-        step()
-        while not done() and (left := until - time.monotonic()) > 0:
-            self.frames.step(left)
-            step()
+    def _described(self, texts: dict[int, RowText] | Failed | None, done: bool) -> None:
+        if isinstance(texts, Failed):
+            texts = dict.fromkeys(self._describing, RowText("not known"))
+        self.screen.list.describe(texts or {})
+        if done:
+            self._describing = frozenset()
 
     @property
     def analysis(self) -> Analysis | None:
@@ -345,7 +324,7 @@ class Browser:
         self._end_searches()
         self.filter = text
         search = self.search = FrameSearch(self.frames, text)
-        self._wait(search.step, lambda: search.done)
+        self.frames.wait(_AT_ONCE, lambda: search.done)
         self.screen.list.show(search.listed, number)
 
     def _list_everything(self, number: int | None) -> None:
@@ -355,7 +334,7 @@ class Browser:
 
     def stop_search(self) -> bool:
         """End a search that is running; return whether there was one."""
-        running = self.rows is not None or (self.search is not None and not self.search.done)
+        running = self.searching
         self._end_searches()
         return running
 
@@ -452,20 +431,17 @@ class Browser:
         if self.rows is not None:
             self.rows.close()
         rows = self.rows = RowSearch(self.frames, self.screen.list.listed, self.number, step, text)
-        self._wait(rows.step, lambda: rows.done)
-        self._step_rows()
+        self.frames.wait(_AT_ONCE, lambda: rows.done)
+        self._end_row_search()
 
-    def _step_rows(self) -> None:
+    def _end_row_search(self) -> None:
+        """Go to the row that was found; where the cursor was moved meanwhile, end the search."""
         rows = self.rows
-        if rows is None:
-            return
-        rows.step()
-        if rows.start != self.number:
+        if rows is not None and (rows.done or rows.start != self.number):
             rows.close()
             self.rows = None
-        elif rows.done:
-            self.rows = None
-            self.go(rows.found, rows.failure or rows.nothing)
+            if rows.start == self.number:
+                self.go(rows.found, rows.failure or rows.nothing)
 
     def go_to(self, text: str) -> None:
         """Go to a frame that was typed: 12, #12, 12:22:17, +30s, 40%. Raises FilterError."""
@@ -483,4 +459,4 @@ class Browser:
                 at = min(count - 1, int(float(percent[1]) * count / 100))
                 self.go(int(self.screen.list.listed.numbers[at]))
             return
-        self.go(self.frames.at_time(parse_instant("go to", text, clock_in_use().zone).at(self.frames.begins_ns)))
+        self.go(self.frames.at_time(parse_instant("go to", text, clock_in_use().zone).at(self.frames.state.begins_ns)))

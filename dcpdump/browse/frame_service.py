@@ -1,11 +1,12 @@
 """Index captures, and answer questions about their frames, in small steps that take turns."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dcpdump.batch.filter import Masks
 from dcpdump.browse.reader import (
@@ -16,7 +17,7 @@ from dcpdump.browse.reader import (
     Failed,
     FoundFrames,
     FrameEnds,
-    IndexNews,
+    IndexState,
     Message,
     Pick,
     Question,
@@ -24,9 +25,15 @@ from dcpdump.browse.reader import (
 from dcpdump.browse.rows import RowText, text_of
 from dcpdump.errors import DcpdumpError
 from dcpdump.index.capture_index import CaptureIndex
+from dcpdump.index.columns import GAP_BEFORE, ODD, PROBLEM, REFUSED, Columns
 from dcpdump.record import Record
 from dcpdump.redact import Redactor, SettledNames
 
+if TYPE_CHECKING:
+    from dcpdump.browse.rows import Numbers
+
+#: The filter of frames with a problem, and the flags of frames with trouble that the columns know of.
+_WITH_PROBLEM, _TROUBLE = "problems", PROBLEM | ODD | REFUSED | GAP_BEFORE
 #: Seconds of work on a question before others have their turn.
 _PIECE_S = 0.02
 #: Seconds between two news of the index while the capture is read.
@@ -41,7 +48,7 @@ class FrameService:
         self._masks_of, self._redactor = masks_of, redactor
         self._asked: dict[int, tuple[Question, Iterator[Any]]] = {}
         self._known = (0, 0)  # how many directions and damages were in news so far
-        self._last: IndexNews | None = None
+        self._last: IndexState | None = None
         self._stopped = False  # by an error
         self._pending = False  # whether there are unsent news
         self._due = 0.0  # the time of the next news
@@ -79,10 +86,10 @@ class FrameService:
         news = self._news()
         return [*out, *([] if news is None else [news]), *self._answer()]
 
-    def _news(self) -> IndexNews | None:
+    def _news(self) -> IndexState | None:
         index, before, now = self.index, self._last, time.monotonic()
         ends, damage = self._known
-        news = IndexNews(
+        news = IndexState(
             index.counts,
             index.progress,
             index.begins_ns,
@@ -135,7 +142,7 @@ class FrameService:
             case Choose(text, first, last):
                 yield from self._choose(text, first, last)
             case Pick(text, numbers):
-                yield from self._pick(text, numbers if isinstance(numbers, range) else numbers.tolist())
+                yield from self._pick(text, numbers)
 
     def _record(self, number: int) -> Record:
         """Return a frame, redacted if required, with the names of collections known at it."""
@@ -162,9 +169,35 @@ class FrameService:
             if end == last:
                 return
 
-    def _pick(self, text: str, numbers: Sequence[int]) -> Iterator[int | None]:
-        for number in numbers:
+    def _pick(self, text: str, numbers: "Numbers") -> Iterator[int | None]:
+        if not text:
+            yield from self._pick_troubled(np.asarray(numbers))
+            return
+        for number in numbers if isinstance(numbers, range) else numbers.tolist():
             if text in self._text(number).words.lower():
                 yield number
                 return
             yield None
+
+    def _pick_troubled(self, numbers: "npt.NDArray[np.integer[Any]]") -> Iterator[int | None]:
+        """Yield the first of some frames that has a problem, refuses a request, or follows lost bytes."""
+        known = np.flatnonzero(troubled(self.index.columns, numbers))
+        asked = numbers[: known[0]] if len(known) else numbers
+        hits: list[int] = []
+        if len(asked):
+            first, last = sorted((int(asked[0]), int(asked[-1])))
+            for found in self._choose(_WITH_PROBLEM, first, last):
+                hits += found.numbers[np.isin(found.numbers, asked)].tolist()
+                if hits and first == asked[0]:
+                    break
+                yield None
+        if hits:
+            yield hits[0 if first == asked[0] else -1]
+        elif len(known):
+            yield int(numbers[known[0]])
+
+
+def troubled(columns: Columns, numbers: "Numbers") -> "npt.NDArray[np.bool_]":
+    """Return a mask of the frames that have a problem, refuse a request, or follow lost bytes."""
+    found: npt.NDArray[np.bool_] = columns.flags[np.asarray(numbers) - 1] & _TROUBLE != 0
+    return found

@@ -52,7 +52,7 @@ class FrameList(Pane[int]):
 
     def grown(self) -> None:
         """Note that the list has grown."""
-        if self.follows:
+        if self.follows and self.cursor < self.count - 1:
             self.put(self.count - 1)
         drawn = self._thumb(), self.shape, min(self.count, self.top + self.height)
         if drawn != self._drawn:
@@ -89,7 +89,7 @@ class FrameList(Pane[int]):
         """Return the time from which the time in a row counts."""
         match self.times:
             case TimeColumn.START:
-                return self._frames.begins_ns
+                return self._frames.state.begins_ns
             case TimeColumn.ABOVE if line:
                 return self._frames.ts_ns(self.listed.at(line - 1)[0])
             case TimeColumn.MARKED if self.marked is not None:

@@ -1,15 +1,15 @@
 """Give the screen the index, which another process makes and queries, if one can be started."""
 
+import itertools
 import os
 import signal
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from select import select
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from dcpdump.conversation import Missing, MissingValues
+from dcpdump.conversation import MissingValues
 from dcpdump.errors import DcpdumpError
 from dcpdump.index.columns import Columns
 from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, write_all
@@ -47,9 +47,9 @@ class Choose(NamedTuple):
 
 
 class Pick(NamedTuple):
-    """Ask for the first of some frames whose text contains a lower-case text. The answer is its number, or None."""
+    """Ask for the first of some frames whose text contains a text. The answer is its number, or None."""
 
-    text: str
+    text: str  #: in lower case; "": ask for a frame with a problem, a refusal, or lost bytes before it
     numbers: "Numbers"
 
 
@@ -92,58 +92,56 @@ class FrameEnds(NamedTuple):
     direction: int
 
 
-class IndexNews(NamedTuple):
-    """The progress of the index, and its news."""
+class IndexState(NamedTuple):
+    """The progress of the index, and what it has found since the state before."""
 
-    counts: tuple[int, int, int]  #: of frames, answers and gaps in the columns
-    read: tuple[int, int | None]  #: bytes read, and bytes in all
-    begins_ns: int | None
-    idle: bool
-    complete: bool
-    failure: str
-    ends: tuple[FrameEnds, ...]  #: after those known already
-    damage: tuple["Damage", ...]
-    lost: MissingValues
-    skipped_bytes: int
+    counts: tuple[int, int, int] = (0, 0, 0)  #: of frames, answers and gaps in the columns
+    progress: tuple[int, int | None] = (0, None)  #: bytes that were read, and of how many
+    begins_ns: int | None = None
+    idle: bool = False
+    complete: bool = False
+    failure: str = ""  #: why nothing more comes before the end
+    ends: tuple[FrameEnds, ...] = ()  #: after those known already
+    damage: tuple["Damage", ...] = ()
+    lost: MissingValues = (0, 0, {})
+    skipped_bytes: int = 0
 
 
-Message = Answer | IndexNews | Exception
+Message = Answer | IndexState | Exception
 
 
 # -- who asks -----------------------------------------------------------------------------------------
 
 #: Makes the service, given columns to fill.
 MakeService = Callable[[Columns], "FrameService"]
+#: Takes a piece of an answer, and whether it is the last.
+Take = Callable[[Any, bool], None]
 _ENDED = "the process that reads frames has ended"
 
 
 class Reader:
-    """A client of the service. ``step`` reads what has arrived.
-
-    Columns and counts are those of CaptureIndex.
-    """
+    """A client of the service. ``step`` reads what has arrived, and gives answers to those who asked."""
 
     def __init__(self, make: MakeService) -> None:
         self.columns = Columns()
         self.ends: list[FrameEnds] = []  #: the directions by the numbers in ``columns.place``
         self.damage: list[Damage] = []
-        self.lost = Missing()
-        self.skipped_bytes = 0
-        self.begins_ns: int | None = None
-        self.progress: tuple[int, int | None] = (0, None)  #: bytes that were read, and of how many
-        self.complete = self.idle = False
+        self.state = IndexState()
         self.failure = ""  #: why nothing more comes before the end
         self.error: Exception | None = None  #: the error that ended reading
         self._link = _link(make, self.columns)
-        self._ended = False
-        self._tickets = 0
-        self._waiting: set[int] = set()
-        self._received: dict[int, list[Answer]] = defaultdict(list)
+        self._tickets = itertools.count(1)
+        self._takers: dict[int, Take] = {}
 
     @property
     def count(self) -> int:
         """Return how many frames there are so far."""
         return self.columns.frames
+
+    @property
+    def complete(self) -> bool:
+        """Return whether everything was read."""
+        return self.state.complete
 
     @property
     def descriptor(self) -> int | None:
@@ -154,62 +152,46 @@ class Reader:
         """Read what has arrived, or do a piece of the work without another process; return whether there is more."""
         messages = self._link.arrived(wait)
         if messages is None:
-            self.failure, self._ended = self.failure or _ENDED, True
-            return True
+            self.failure = self.failure or _ENDED
+            messages = [Answer(ticket, Failed(self.failure), True) for ticket in self._takers]
         for message in messages:
             if isinstance(message, Answer):
-                if message.ticket in self._waiting:
-                    self._received[message.ticket].append(message)
-            elif isinstance(message, IndexNews):
-                self._take(message)
+                take = self._takers.pop(message.ticket, None) if message.done else self._takers.get(message.ticket)
+                if take is not None:
+                    take(message.value, message.done)
+            elif isinstance(message, IndexState):
+                self.state, self.failure = message, message.failure or self.failure
+                self.ends += message.ends
+                self.damage += message.damage
+                if message.counts[0] != self.count:
+                    self.columns.refresh(*message.counts)
             else:
                 self.error, self.failure = message, f"reading has ended: {message}"
         return bool(messages) or self._link.busy
 
-    def _take(self, news: IndexNews) -> None:
-        self.ends += news.ends
-        self.damage += news.damage
-        self.lost, self.skipped_bytes = Missing(*news.lost), news.skipped_bytes
-        self.begins_ns, self.progress = news.begins_ns, news.read
-        self.idle, self.complete, self.failure = news.idle, news.complete, news.failure or self.failure
-        if news.counts[0] != self.count:
-            self.columns.refresh(*news.counts)
-
     # -- asking -------------------------------------------------------------------------------------------
 
-    def ask(self, question: Question) -> int:
-        """Ask something; return the ticket for its answers."""
-        self._tickets += 1
-        self._waiting.add(self._tickets)
-        self._link.send(self._tickets, question)
-        return self._tickets
+    def ask(self, question: Question, take: Take) -> int:
+        """Ask something; ``take`` is called with the answers. Return the ticket of the question."""
+        ticket = next(self._tickets)
+        self._takers[ticket] = take
+        self._link.send(ticket, question)
+        return ticket
 
-    def answers(self, ticket: int) -> list[Answer]:
-        """Return the pieces of an answer that arrived since the last call."""
-        if self._ended and ticket in self._waiting and ticket not in self._received:
-            self._waiting.discard(ticket)
-            return [Answer(ticket, Failed(self.failure), True)]
-        came = self._received.pop(ticket, [])
-        if came and came[-1].done:
-            self._waiting.discard(ticket)
-        return came
+    def awaits(self, ticket: int) -> bool:
+        """Return whether answers to a question are still to come."""
+        return ticket in self._takers
 
     def drop(self, ticket: int) -> None:
-        """Drop a question."""
-        if ticket in self._waiting:
-            self._waiting.discard(ticket)
-            self._received.pop(ticket, None)
+        """Drop a question, if answers are still to come."""
+        if self._takers.pop(ticket, None) is not None:
             self._link.send(ticket, None)
 
-    def answer(self, ticket: int, wait: float) -> Any:
-        """Return an answer of one piece; None if it has not arrived after ``wait`` seconds."""
-        until = time.monotonic() + wait
-        while not (came := self.answers(ticket)):
-            left = until - time.monotonic()
-            if left < 0:
-                return None
+    def wait(self, seconds: float, done: Callable[[], bool]) -> None:
+        """Read answers until ``done``, for at most some seconds."""
+        until = time.monotonic() + seconds
+        while not done() and (left := until - time.monotonic()) > 0:
             self.step(left)
-        return came[0].value
 
     def leave(self) -> None:
         """Let the other process end in the background; no question may follow, only ``close``."""
@@ -268,7 +250,7 @@ class _Forked:
 
     def arrived(self, wait: float) -> list[Message] | None:
         if self._worker is None:
-            return []
+            return None
         if wait:
             self._worker.wait(wait)
         piece = self._worker.arrived()

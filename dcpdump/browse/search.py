@@ -2,19 +2,15 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dcpdump.browse.reader import Choose, Failed, FoundFrames, Pick
 from dcpdump.browse.rows import IndexedFrames, ListedFrames, has_vbucket
-from dcpdump.index.columns import GAP_BEFORE, HAS_VBUCKET, ODD, PROBLEM, REFUSED, RESPONSE, SERVER
+from dcpdump.index.columns import HAS_VBUCKET, RESPONSE, SERVER
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER
-
-if TYPE_CHECKING:
-    from dcpdump.browse.rows import Numbers
-
 
 # -- what columns alone answer ------------------------------------------------------------------------
 # Columns find the next frame of a stream, its snapshots, and frames with problems.
@@ -46,11 +42,6 @@ class FrameScan:
         found = np.flatnonzero(self._markers(after)(span)) + span.start + 1
         at = np.searchsorted(of_stream, [*found, span.stop + 1])
         return list(zip(found.tolist(), (np.diff(at) - 1).tolist(), strict=True))
-
-    def troubled(self, numbers: "Numbers") -> Mask:
-        """Return a mask of the frames that have a problem, refuse a request, or follow lost bytes."""
-        found: Mask = self._columns.flags[np.asarray(numbers) - 1] & (PROBLEM | ODD | REFUSED | GAP_BEFORE) != 0
-        return found
 
     def _next(self, number: int, step: int, wanted: Wanted) -> int | None:
         count = self._frames.count
@@ -147,8 +138,6 @@ class ChosenFrames(ListedFrames):
 
 #: How many rows one question searches: for a text, and for a problem.
 _TEXTS, _PROBLEMS = 2_000, 16_384
-#: The filter of frames with a problem.
-_WITH_PROBLEM = "problems"
 
 
 class FrameSearch:
@@ -161,50 +150,41 @@ class FrameSearch:
         self.ended_at: int | None = None  #: the last frame searched before it was closed
         self._next = 1  # the first frame that was not searched
         self._until = 0  # the frames of this run
-        self._ticket: int | None = None
+        self._ticket = 0
+        self.step()
 
     @property
     def done(self) -> bool:
         """Return whether all frames were searched."""
-        over = self.ended_at is not None or bool(self.failure)
-        return self._ticket is None and (over or self._next > self._frames.count)
+        over = self.ended_at is not None or bool(self.failure) or self._next > self._frames.count
+        return over and not self._frames.awaits(self._ticket)
 
     @property
     def progress(self) -> int:
         """Return the progress in percent."""
         return min(99, 100 * (self._next - 1) // max(1, self._frames.count))
 
-    def step(self) -> bool:
-        """Read results, or ask for more; return whether there are more rows."""
-        if self._ticket is None:
-            if not self.done:
-                self._until = self._frames.count
-                self._ticket = self._frames.ask(Choose(self._text, self._next, self._until))
-            return False
-        grown = False
-        for answer in self._frames.answers(self._ticket):
-            if isinstance(answer.value, FoundFrames):
-                grown |= self._take(answer.value)
-            elif isinstance(answer.value, Failed):
-                self.failure = answer.value.why
-            if answer.done:
-                self._ticket, self._next = None, self._until + 1
-        return grown
+    def step(self) -> None:
+        """Search the frames that have come since."""
+        if not self.done and not self._frames.awaits(self._ticket):
+            self._until = self._frames.count
+            self._ticket = self._frames.ask(Choose(self._text, self._next, self._until), self._take)
 
-    def _take(self, found: FoundFrames) -> bool:
-        self._next = found.last + 1
-        numbers, columns = found.numbers, self._frames.columns
-        lost = slice(*(bisect_left(columns.values("gap_frame"), each) for each in (found.first, found.last + 1)))
-        self.listed.extend(numbers, columns.gap_frame[lost])
-        return bool(len(numbers))
+    def _take(self, found: FoundFrames | Failed | None, done: bool) -> None:
+        if isinstance(found, Failed):
+            self.failure = found.why
+        elif found is not None:
+            columns, self._next = self._frames.columns, found.last + 1
+            lost = slice(*(bisect_left(columns.values("gap_frame"), each) for each in (found.first, self._next)))
+            self.listed.extend(found.numbers, columns.gap_frame[lost])
+        if done:
+            self._next = self._until + 1
 
     def close(self) -> None:
         """End the search; results stay, and new frames are not searched."""
         if not self.done:
             self.ended_at = self._next - 1
-        if self._ticket is not None:
-            self._frames.drop(self._ticket)
-            self._ticket = None
+        self._frames.drop(self._ticket)
 
 
 # -- the next row with something ----------------------------------------------------------------------
@@ -215,15 +195,16 @@ class RowSearch:
 
     def __init__(self, frames: IndexedFrames, listed: ListedFrames, start: int, step: int, text: str = "") -> None:
         self._frames, self._listed, self._step, self._text = frames, listed, step, text
-        self.start = start  #: the first frame
-        self.at = start  #: the current frame
+        self.start = self.at = start  #: the first frame, and the current one
         self.found: int | None = None
         self.failure = ""
-        self.done = False
-        self._known: int | None = None  # the last frame in question has a problem known from columns
-        self._hits: list[int] = []
-        self._asked: Numbers = range(0)
-        self._ticket: int | None = None
+        self._ticket = 0
+        self._ask()
+
+    @property
+    def done(self) -> bool:
+        """Return whether a row was found, or there is none."""
+        return not self._frames.awaits(self._ticket)
 
     @property
     def nothing(self) -> str:
@@ -232,58 +213,21 @@ class RowSearch:
             return f"{self._text!r} is not in the rows {'below' if self._step > 0 else 'above'}"
         return "no other problem is known" + " so far" * (not self._frames.complete)
 
-    def step(self) -> None:
-        """Read results, or continue."""
-        if self.done:
-            return
-        if self._ticket is None:
-            self._go_on()
-        if self._ticket is None:
-            return
-        for answer in self._frames.answers(self._ticket):
-            if isinstance(answer.value, Failed):
-                self.failure = answer.value.why
-            elif isinstance(answer.value, FoundFrames):
-                numbers = answer.value.numbers
-                self._hits += numbers[np.isin(numbers, self._asked)].tolist()
-            elif answer.value is not None:
-                self._hits.append(answer.value)
-            if self.failure or answer.done or (self._hits and (self._text or self._step > 0)):
-                self._settle()
-                if not self.done:
-                    self._go_on()
-                return
-
-    def _go_on(self) -> None:
-        """Ask about the next rows."""
+    def _ask(self) -> None:
+        """Ask about the next rows, if there are any."""
         numbers = self._listed.near(self.at, self._step, _TEXTS if self._text else _PROBLEMS)
-        if not len(numbers):
-            self.done = True
-            return
-        if self._text:
-            self._asked = numbers
-            self._ticket = self._frames.ask(Pick(self._text, numbers))
-            return
-        known = np.flatnonzero(FrameScan(self._frames).troubled(numbers))
-        self._known = int(numbers[known[0]]) if len(known) else None
-        self._asked = numbers[: known[0]] if len(known) else numbers
-        if len(self._asked):
-            first, last = sorted((int(self._asked[0]), int(self._asked[-1])))
-            self._ticket = self._frames.ask(Choose(_WITH_PROBLEM, first, last))
-        else:
-            self.found, self.done = self._known, True
+        if len(numbers):
+            self.at = int(numbers[-1])
+            self._ticket = self._frames.ask(Pick(self._text, numbers), self._take)
 
-    def _settle(self) -> None:
-        """Handle the answer about the rows in question."""
-        self.close()
-        if self._hits:
-            self.found = self._hits[0 if self._text or self._step > 0 else -1]
-        else:
-            self.found, self.at = self._known, int(self._asked[-1])
-        self.done = self.found is not None or bool(self.failure)
+    def _take(self, value: int | Failed | None, done: bool) -> None:
+        if isinstance(value, Failed):
+            self.failure = value.why
+        elif value is not None:
+            self.found = value
+        elif done and self.found is None:
+            self._ask()
 
     def close(self) -> None:
         """End the search."""
-        if self._ticket is not None:
-            self._frames.drop(self._ticket)
-            self._ticket = None
+        self._frames.drop(self._ticket)

@@ -43,7 +43,7 @@ class TabPages:
     def _ask_again(self) -> None:
         """Analyse the frames so far, for an input without end."""
         frames = self._browser.frames
-        if frames.progress[1] is None and not frames.complete:
+        if frames.state.progress[1] is None and not frames.complete:
             self._browser.analysing.begin(final=False)
 
     def show_page(self, table: TabTable) -> None:

@@ -409,7 +409,7 @@ class Browsing:
             return self._say_nothing_found()
         if ended:
             return ended
-        hurt = self._frames.damage or self._frames.lost.gaps or self._frames.skipped_bytes
+        hurt = self._frames.damage or self._frames.state.lost[0] or self._frames.state.skipped_bytes
         return ExitCode.DAMAGED if hurt else ExitCode.DONE
 
     def app(self, text: str, value_bytes: int | None) -> "BrowseApp":
@@ -439,7 +439,7 @@ class Browsing:
         try:
             while not (frames.count or frames.complete or frames.failure):
                 frames.step(0.1)
-                passed, (read, size) = time.monotonic() - begun, frames.progress
+                passed, (read, size) = time.monotonic() - begun, frames.state.progress
                 if size is None and passed > _PATIENCE_S:
                     break
                 if size and passed > _SILENCE_S and sys.stderr.isatty():

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from dcpdump.browse.browser import History, Position
 from dcpdump.browse.frame_panes import field_lines, line_at
-from dcpdump.browse.frame_service import FrameService
+from dcpdump.browse.frame_service import FrameService, troubled
 from dcpdump.browse.marks import ranges
 from dcpdump.browse.rows import AllFrames, IndexedFrames, ListedFrames, TimeColumn, time_text
-from dcpdump.browse.search import ChosenFrames, FrameScan, FrameSearch, RowSearch
+from dcpdump.browse.search import ChosenFrames, FrameSearch, RowSearch
 from dcpdump.browse.topline import density
 from dcpdump.capture import open_capture
 from dcpdump.cli.browse import commands_of, completions, filter_of, filter_words, with_clause
@@ -213,12 +213,11 @@ def test_a_search_that_was_ended_searches_no_more_of_what_comes() -> None:
         while not frames.count:
             frames.step(0.1)
         search = FrameSearch(frames, "kind request")
-        search.step()
         assert not search.done
         search.close()
         while not frames.complete:
             frames.step(0.1)
-            assert not search.step()
+            search.step()
         assert (search.done, search.ended_at, search.listed.frames) == (True, 0, 0)
 
 
@@ -238,7 +237,7 @@ def test_the_next_row_with_something_is_found_from_everywhere(
             lines = run(f"dcpdump read {path} -f line -q --color never").out.splitlines()
             wanted = [number for number, line in enumerate(lines, 1) if text in line]
         else:
-            wanted = (np.flatnonzero(FrameScan(frames).troubled(listed.numbers)) + 1).tolist()
+            wanted = (np.flatnonzero(troubled(frames.columns, listed.numbers)) + 1).tolist()
         assert len(wanted) > 2
         for start in range(1, frames.count + 1):
             assert searched(frames, listed, start, 1, text) == min((n for n in wanted if n > start), default=None)
@@ -259,7 +258,7 @@ def test_of_several_problems_that_only_values_show_the_nearest_is_found(
         while not frames.complete:
             frames.step(0.1)
         listed = all_frames([False] * frames.count)
-        assert not FrameScan(frames).troubled(listed.numbers).any()
+        assert not troubled(frames.columns, listed.numbers).any()
         below = [searched(frames, listed, start, 1, "") for start in range(1, 9)]
         above = [searched(frames, listed, start, -1, "") for start in range(1, 9)]
         sound = ChosenFrames()
@@ -270,10 +269,8 @@ def test_of_several_problems_that_only_values_show_the_nearest_is_found(
 
 def searched(frames: IndexedFrames, listed: ListedFrames, start: int, step: int, text: str) -> int | None:
     search = RowSearch(frames, listed, start, step, text)
-    search.step()
     while not search.done:
         frames.step(0.1)
-        search.step()
     return search.found
 
 
