@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcpdump.browse.analysis import Analysing, Analysis
 from dcpdump.browse.frame_panes import FieldLine, clause_of
 from dcpdump.browse.reader import Decode, Describe, Failed
-from dcpdump.browse.rows import AllFrames, IndexedFrames, RowText
+from dcpdump.browse.rows import IndexedFrames, ListedFrames, RowText
 from dcpdump.browse.screen import BrowseScreen
 from dcpdump.browse.topline import TABS
 from dcpdump.clock import clock_in_use
@@ -17,7 +17,7 @@ from dcpdump.record import Record
 from dcpdump.render.style import LineKind
 
 if TYPE_CHECKING:
-    from dcpdump.browse.search import FrameScan, FrameSearch, RowSearch
+    from dcpdump.browse.search import FrameSearch, RowSearch
 
 
 # -- the frame under the cursor -----------------------------------------------------------------------
@@ -187,7 +187,7 @@ class Browser:
         self.detail = Detail(frames, screen, lambda: self.analysis)
         self.history = History()
         self.sought = ""  #: the text that was searched last
-        self._everything = AllFrames()
+        self._everything = ListedFrames()
         screen.list.listed = self._everything
         self._describing: frozenset[int] = frozenset()  # the frames whose texts were requested
         self._ticket = 0  # of that request
@@ -388,23 +388,21 @@ class Browser:
 
     def of_stream(self, step: int) -> None:
         """Go to the next frame of this stream."""
-        if self.number is not None:
-            self.go(self._scan().next_of_stream(self.number, step), "no other frame of this stream")
+        self._next_of_stream(step, "no other frame of this stream", marker=False)
 
     def snapshot(self, step: int) -> None:
         """Go to the next snapshot marker of this stream."""
-        if self.number is not None:
-            self.go(self._scan().next_marker(self.number, step), "no other snapshot of this stream")
+        self._next_of_stream(step, "no other snapshot of this stream", marker=True)
 
     def marker(self) -> None:
         """Go to the marker of the snapshot that the frame is in."""
+        self._next_of_stream(-1, "no marker before it", marker=True)
+
+    def _next_of_stream(self, step: int, nothing: str, *, marker: bool) -> None:
+        from dcpdump.browse.search import StreamScan
+
         if self.number is not None:
-            self.go(self._scan().next_marker(self.number, -1), "no marker before it")
-
-    def _scan(self) -> "FrameScan":
-        from dcpdump.browse.search import FrameScan
-
-        return FrameScan(self.frames)
+            self.go(StreamScan(self.frames, self.number).next(step, marker=marker), nothing)
 
     def problem(self, step: int) -> None:
         """Go to the next listed row with a problem, a refusal or lost bytes."""
@@ -457,6 +455,6 @@ class Browser:
                 self.go(number)
             elif percent and count:
                 at = min(count - 1, int(float(percent[1]) * count / 100))
-                self.go(int(self.screen.list.listed.numbers[at]))
+                self.go(self.screen.list.listed.numbers[at])
             return
         self.go(self.frames.at_time(parse_instant("go to", text, clock_in_use().zone).at(self.frames.state.begins_ns)))

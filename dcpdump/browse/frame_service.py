@@ -173,7 +173,7 @@ class FrameService:
         if not text:
             yield from self._pick_troubled(np.asarray(numbers))
             return
-        for number in numbers if isinstance(numbers, range) else numbers.tolist():
+        for number in numbers:
             if text in self._text(number).words.lower():
                 yield number
                 return
@@ -197,7 +197,7 @@ class FrameService:
             yield int(numbers[known[0]])
 
 
-def troubled(columns: Columns, numbers: "Numbers") -> "npt.NDArray[np.bool_]":
+def troubled(columns: Columns, numbers: "Numbers | npt.NDArray[np.integer[Any]]") -> "npt.NDArray[np.bool_]":
     """Return a mask of the frames that have a problem, refuse a request, or follow lost bytes."""
     found: npt.NDArray[np.bool_] = columns.flags[np.asarray(numbers) - 1] & _TROUBLE != 0
     return found

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from dcpdump.browse.pane import Pane, Styled
-from dcpdump.browse.rows import AllFrames, IndexedFrames, ListedFrames, RowShape, RowText, TimeColumn, gap_row, row
+from dcpdump.browse.rows import IndexedFrames, ListedFrames, RowText, TimeColumn, gap_row, is_wide, row, time_text
 
 #: How many frames' texts are kept.
 _KEPT = 4096
@@ -16,7 +16,7 @@ class FrameList(Pane[int]):
     def __init__(self, frames: IndexedFrames) -> None:
         super().__init__(id="list")
         self._frames = frames
-        self.listed: ListedFrames = AllFrames()
+        self.listed = ListedFrames()
         self.marks: set[int] = set()
         self.marked: int | None = None  #: the frame marked last
         self.times = TimeColumn.CLOCK
@@ -54,7 +54,7 @@ class FrameList(Pane[int]):
         """Note that the list has grown."""
         if self.follows and self.cursor < self.count - 1:
             self.put(self.count - 1)
-        drawn = self._thumb(), self.shape, min(self.count, self.top + self.height)
+        drawn = self._thumb(), self._digits, min(self.count, self.top + self.height)
         if drawn != self._drawn:
             self._drawn = drawn
             self.refresh()
@@ -72,18 +72,17 @@ class FrameList(Pane[int]):
     # -- drawing ------------------------------------------------------------------------------------------
 
     @property
-    def shape(self) -> RowShape:
-        """Return how rows are laid out."""
-        return RowShape(self.size.width, max(5, len(f"{self._frames.count:,}")), self.times)
+    def _digits(self) -> int:
+        return max(5, len(f"{self._frames.count:,}"))
 
     def styled(self, line: int) -> Sequence[Styled]:
         """Return a row."""
         number, lost = self.listed.at(line)
-        facts = self._frames.facts(number)
+        facts, width = self._frames.facts(number), self.size.width
         if lost:
             return gap_row(facts, self._frames.gap_bytes(number))
-        before = self._before(line)
-        return row(facts, self.shape, before, self._texts.get(number, RowText()), marked=number in self.marks)
+        when = time_text(self.times, facts.ts_ns, self._before(line), wide=is_wide(width))
+        return row(facts, width, self._digits, when, self._texts.get(number, RowText()), marked=number in self.marks)
 
     def _before(self, line: int) -> int | None:
         """Return the time from which the time in a row counts."""

@@ -70,7 +70,7 @@ class Marks:
         if number is None or first is None:
             self._browser.screen.say("m marks the first frame, M all from there to the cursor")
             return
-        self._list.marks.update(map(int, self._list.listed.between(*sorted((first, number)))))
+        self._list.marks.update(self._list.listed.between(*sorted((first, number))))
         self._list.marked = number
         self._list.refresh()
 

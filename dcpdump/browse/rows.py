@@ -1,11 +1,11 @@
 """Make the rows of the list: which frames it shows, the facts of each in the index, and the text of a row."""
 
-from abc import ABC, abstractmethod
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.browse.reader import Reader
 from dcpdump.clock import clock_in_use
@@ -28,13 +28,10 @@ from dcpdump.spec.statuses import NOT_ERRORS, ROLLBACK, STATUS
 from dcpdump.text import counted, iso_time
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from dcpdump.browse.pane import Styled
 
-    #: Numbers of frames: a range, or an array.
-    Numbers = range | npt.NDArray[np.integer[Any]]
+    #: Numbers of frames.
+    Numbers = range | array[int]
 
 # -- the text of a row of the list --------------------------------------------------------------------
 # A row is made from the index's columns at once, and completed when the frame is decoded.
@@ -88,12 +85,9 @@ class RowText(NamedTuple):
     problem: bool = False
 
 
-class RowShape(NamedTuple):
-    """The layout of rows."""
-
-    width: int
-    digits: int  #: width of the largest frame number, with separators
-    times: TimeColumn
+def is_wide(width: int) -> bool:
+    """Return whether rows have the columns of wide lists."""
+    return width >= _WIDE
 
 
 def time_text(times: TimeColumn, ts_ns: int, before_ns: int | None, *, wide: bool) -> str:
@@ -113,9 +107,9 @@ def time_text(times: TimeColumn, ts_ns: int, before_ns: int | None, *, wide: boo
     return f"{text:>{width}}"
 
 
-def row(facts: RowFacts, shape: RowShape, before_ns: int | None, text: RowText, *, marked: bool) -> "Sequence[Styled]":
-    """Return a row."""
-    wide = shape.width >= _WIDE
+def row(facts: RowFacts, width: int, digits: int, when: str, text: RowText, *, marked: bool) -> "Sequence[Styled]":
+    """Return a row. ``digits``: the width of the largest frame number, with separators; ``when``: the time."""
+    wide = is_wide(width)
     message = name_of(facts.opcode, facts.server, facts.response)
     space = _MESSAGE if wide else _SHORT_MESSAGE
     sign, colour = _sign(facts, problem=facts.problem or text.problem)
@@ -124,8 +118,8 @@ def row(facts: RowFacts, shape: RowShape, before_ns: int | None, text: RowText, 
     pieces: list[Styled] = [
         (_MARKED if marked else " ", "bold magenta"),
         (sign, "bold red"),
-        (f"{facts.number:>{shape.digits},} ", "bold magenta" if marked else "dim"),
-        (time_text(shape.times, facts.ts_ns, before_ns, wide=wide) + " ", "dim"),
+        (f"{facts.number:>{digits},} ", "bold magenta" if marked else "dim"),
+        (f"{when} ", "dim"),
         (f"{f'c{facts.connection}':>3}{'▸◂'[facts.direction]} ", ""),
         (f"{_cut(message, space - 1):<{space}}", colour),
         (f"{vbucket:<8}", ""),
@@ -197,82 +191,60 @@ def gap_row(facts: RowFacts, lost: int) -> "Sequence[Styled]":
 # Lost bytes have their own row.
 
 
-class ListedFrames(ABC):
-    """The rows of a list. Subclasses choose the frames, by their positions from 0."""
+class ListedFrames:
+    """The rows of a list: frames by their rising numbers, and lost bytes before some of them."""
 
-    everything = False  #: whether it shows all frames
-    frames = 0  #: how many frames it shows
-    #: The positions, rising and counted from 1, of frames before which bytes were lost.
-    gaps: Sequence[int] | memoryview = ()
+    def __init__(self) -> None:
+        self.numbers: Numbers = range(1, 1)
+        #: The positions, rising and counted from 1, of frames before which bytes were lost.
+        self.gaps: Sequence[int] | memoryview = ()
 
     @property
-    @abstractmethod
-    def numbers(self) -> "Numbers":
-        """Return the numbers of all frames."""
+    def everything(self) -> bool:
+        """Return whether it shows all frames."""
+        return isinstance(self.numbers, range)
 
-    @abstractmethod
-    def position(self, number: int) -> int:
-        """Return how many frames are listed before one."""
+    def grow(self, frames: int, gaps: Sequence[int] | memoryview) -> None:
+        """Show all frames, which are ``frames``; ``gaps``: those before which bytes were lost."""
+        self.numbers, self.gaps = range(1, frames + 1), gaps
 
-    def has(self, number: int) -> bool:
-        """Return whether a frame is listed."""
-        at = self.position(number)
-        return at < self.frames and int(self.numbers[at]) == number
-
-    def near(self, number: int, step: int, most: int) -> "Numbers":
-        """Return at most ``most`` frames after one, or (``step`` -1) before it, the nearest first."""
-        at = self.position(number)
-        if step > 0:
-            at += self.has(number)
-            return self.numbers[at : at + most]
-        return self.numbers[max(0, at - most) : at][::-1]
-
-    def between(self, first: int, last: int) -> "Numbers":
-        """Return the listed frames from one to another."""
-        return self.numbers[self.position(first) : self.position(last) + self.has(last)]
+    @property
+    def frames(self) -> int:
+        """Return how many frames it shows."""
+        return len(self.numbers)
 
     @property
     def rows(self) -> int:
         """Return how many rows there are."""
         return self.frames + len(self.gaps)
 
+    def has(self, number: int) -> bool:
+        """Return whether a frame is listed."""
+        return bool(self.between(number, number))
+
+    def near(self, number: int, step: int, most: int) -> "Numbers":
+        """Return at most ``most`` frames after one, or (``step`` -1) before it, the nearest first."""
+        if step > 0:
+            at = bisect_right(self.numbers, number)
+            return self.numbers[at : at + most]
+        at = bisect_left(self.numbers, number)
+        return self.numbers[max(0, at - most) : at][::-1]
+
+    def between(self, first: int, last: int) -> "Numbers":
+        """Return the listed frames from one to another."""
+        return self.numbers[bisect_left(self.numbers, first) : bisect_right(self.numbers, last)]
+
     def at(self, row: int) -> tuple[int, bool]:
         """Return a row's frame, and whether the row is for bytes lost before it."""
         gaps = self.gaps
         # The gap with index k is in row gaps[k] - 1 + k.
-        low, high = 0, len(gaps)
-        while low < high:
-            middle = (low + high) // 2
-            if gaps[middle] - 1 + middle < row:
-                low = middle + 1
-            else:
-                high = middle
-        lost = low < len(gaps) and int(gaps[low]) - 1 + low == row
-        return int(self.numbers[row - low]), lost
+        gap = bisect_left(range(len(gaps)), row, key=lambda k: gaps[k] - 1 + k)
+        return self.numbers[row - gap], gap < len(gaps) and gaps[gap] - 1 + gap == row
 
     def row_of(self, number: int) -> int:
         """Return the row of a frame, or of the first one after it."""
-        position = max(0, min(self.position(number), self.frames - 1))
+        position = max(0, min(bisect_left(self.numbers, number), self.frames - 1))
         return position + bisect_right(self.gaps, position + 1)
-
-
-class AllFrames(ListedFrames):
-    """All frames of an index."""
-
-    everything = True
-
-    def grow(self, frames: int, gaps: Sequence[int] | memoryview) -> None:
-        """Show ``frames`` frames; ``gaps``: those before which bytes were lost."""
-        self.frames, self.gaps = frames, gaps
-
-    @property
-    def numbers(self) -> range:
-        """Return the numbers of all frames."""
-        return range(1, self.frames + 1)
-
-    def position(self, number: int) -> int:
-        """Return how many frames are listed before one."""
-        return max(0, min(number - 1, self.frames))
 
 
 # -- what the index knows of a frame, by its number, which begins with 1 ------------------------------

@@ -1,7 +1,7 @@
 """Search the frames that pass a filter, the next row with a text or a problem, the next frame of a stream."""
 
+from array import array
 from bisect import bisect_left
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,43 +9,30 @@ import numpy.typing as npt
 
 from dcpdump.browse.reader import Choose, Failed, FoundFrames, Pick
 from dcpdump.browse.rows import IndexedFrames, ListedFrames, has_vbucket
-from dcpdump.index.columns import HAS_VBUCKET, RESPONSE, SERVER
+from dcpdump.index.columns import HAS_VBUCKET, RESPONSE
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER
 
 # -- what columns alone answer ------------------------------------------------------------------------
 # Columns find the next frame of a stream, its snapshots, and frames with problems.
 
 Mask = npt.NDArray[np.bool_]
-Wanted = Callable[[slice], Mask]
+Array = npt.NDArray[np.integer[Any]]
 #: How many frames are searched at once.
 _CHUNK = 1 << 16
 
 
-class FrameScan:
-    """A search of columns, without decoding any frame."""
+class StreamScan:
+    """A search of the columns for the frames of a frame's stream; without a stream, of its connection."""
 
-    def __init__(self, frames: IndexedFrames) -> None:
-        self._frames, self._columns = frames, frames.columns
+    def __init__(self, frames: IndexedFrames, number: int) -> None:
+        self._columns, self._number, facts = frames.columns, number, frames.facts(number)
+        self._streamless = not has_vbucket(facts.opcode, facts.server)
+        self._directions = frames.directions_of(facts.connection)
 
-    def next_of_stream(self, number: int, step: int) -> int | None:
-        """Return the next frame of the same stream, after a frame or (``step`` -1) before it."""
-        return self._next(number, step, self._of_stream(number))
-
-    def next_marker(self, number: int, step: int) -> int | None:
-        """Return the next snapshot marker of the same stream, after a frame or (``step`` -1) before it."""
-        return self._next(number, step, self._markers(number))
-
-    def snapshots(self, after: int, before: int | None) -> list[tuple[int, int]]:
-        """Return the snapshot markers of a stream between two frames of it, and how many messages follow each."""
-        span = slice(after, (before or self._frames.count + 1) - 1)
-        of_stream = np.flatnonzero(self._of_stream(after)(span)) + span.start + 1
-        found = np.flatnonzero(self._markers(after)(span)) + span.start + 1
-        at = np.searchsorted(of_stream, [*found, span.stop + 1])
-        return list(zip(found.tolist(), (np.diff(at) - 1).tolist(), strict=True))
-
-    def _next(self, number: int, step: int, wanted: Wanted) -> int | None:
-        count = self._frames.count
-        at = number if step > 0 else number - 1
+    def next(self, step: int, *, marker: bool = False) -> int | None:
+        """Return the next frame after this one or (``step`` -1) before it; ``marker``: the next snapshot marker."""
+        count, wanted = self._columns.frames, self._markers if marker else self._of_stream
+        at = self._number if step > 0 else self._number - 1
         while (at < count) if step > 0 else (at > 0):
             span = slice(at, min(at + _CHUNK, count)) if step > 0 else slice(max(0, at - _CHUNK), at)
             found = np.flatnonzero(wanted(span))
@@ -54,86 +41,45 @@ class FrameScan:
             at = span.stop if step > 0 else span.start
         return None
 
-    def _of_stream(self, number: int) -> Wanted:
-        """Return the frames of the same stream as a frame; without a stream, those of its connection."""
-        at, columns = number - 1, self._columns
-        directions = self._frames.directions_of(self._frames.facts(number).connection)
-        vbucket, stream_id = columns.vbucket[at], columns.stream_id[at]
-        streamless = not has_vbucket(int(columns.opcode[at]), bool(columns.flags[at] & SERVER))
+    def snapshots(self, after: int, before: int | None) -> list[tuple[int, int]]:
+        """Return the snapshot markers between two frames, and how many messages follow each."""
+        span = slice(after, (before or self._columns.frames + 1) - 1)
+        of_stream = np.flatnonzero(self._of_stream(span)) + span.start + 1
+        found = np.flatnonzero(self._markers(span)) + span.start + 1
+        at = np.searchsorted(of_stream, [*found, span.stop + 1])
+        return list(zip(found.tolist(), (np.diff(at) - 1).tolist(), strict=True))
 
-        def wanted(span: slice) -> Mask:
-            if streamless:
-                return np.isin(columns.place[span], directions)
-            keep: Mask = (columns.vbucket[span] == vbucket) & (columns.flags[span] & HAS_VBUCKET != 0)
-            keep &= columns.stream_id[span] == stream_id
-            return keep & np.isin(columns.place[span], directions)
+    def _of_stream(self, span: slice) -> Mask:
+        columns, at = self._columns, self._number - 1
+        keep: Mask = np.isin(columns.place[span], self._directions)
+        if not self._streamless:
+            keep &= (columns.vbucket[span] == columns.vbucket[at]) & (columns.flags[span] & HAS_VBUCKET != 0)
+            keep &= columns.stream_id[span] == columns.stream_id[at]
+        return keep
 
-        return wanted
-
-    def _markers(self, number: int) -> Wanted:
-        """Return the snapshot markers of the same stream as a frame."""
-        stream, columns = self._of_stream(number), self._columns
-
-        def wanted(span: slice) -> Mask:
-            requests = columns.flags[span] & RESPONSE == 0
-            found: Mask = stream(span) & (columns.opcode[span] == DCP_SNAPSHOT_MARKER) & requests
-            return found
-
-        return wanted
-
-
-Array = npt.NDArray[np.int64]
+    def _markers(self, span: slice) -> Mask:
+        columns = self._columns
+        requests = columns.flags[span] & RESPONSE == 0
+        found: Mask = self._of_stream(span) & (columns.opcode[span] == DCP_SNAPSHOT_MARKER) & requests
+        return found
 
 
 # -- the frames that a filter wants -------------------------------------------------------------------
-
-
-class GrowingArray:
-    """Numbers that are appended to, in one array."""
-
-    def __init__(self) -> None:
-        self._array: Array = np.empty(1024, np.int64)
-        self._count = 0
-
-    @property
-    def all(self) -> Array:
-        """Return all numbers."""
-        return self._array[: self._count]
-
-    def append(self, more: npt.NDArray[np.integer[Any]]) -> None:
-        """Append numbers."""
-        need = self._count + len(more)
-        if need > len(self._array):
-            larger: Array = np.empty(max(need, 2 * len(self._array)), np.int64)
-            larger[: self._count] = self.all
-            self._array = larger
-        self._array[self._count : need] = more
-        self._count = need
 
 
 class ChosenFrames(ListedFrames):
     """Frames that are appended as they are found."""
 
     def __init__(self) -> None:
-        self._numbers, self._gaps = GrowingArray(), GrowingArray()
+        self.numbers = self._numbers = array("q")
+        self.gaps = self._gaps = array("q")
 
-    def extend(self, numbers: npt.NDArray[np.integer[Any]], lost: npt.NDArray[np.integer[Any]]) -> None:
+    def extend(self, numbers: Array, lost: Array) -> None:
         """Append frames by their numbers, from 1. ``lost``: frames before which bytes were lost, listed or not."""
         at = np.searchsorted(numbers, lost)
         at = at[at < len(numbers)]
-        self._numbers.append(numbers)
-        self._gaps.append(at[numbers[at] == lost[: len(at)]] + self.frames + 1)
-        self.gaps = self._gaps.all.data
-        self.frames += len(numbers)
-
-    @property
-    def numbers(self) -> Array:
-        """Return the numbers of all frames."""
-        return self._numbers.all
-
-    def position(self, number: int) -> int:
-        """Return how many frames are listed before one."""
-        return int(np.searchsorted(self._numbers.all, number))
+        self._gaps.extend((at[numbers[at] == lost[: len(at)]] + self.frames + 1).tolist())
+        self._numbers.frombytes(numbers.astype("q", copy=False).tobytes())
 
 
 #: How many rows one question searches: for a text, and for a problem.

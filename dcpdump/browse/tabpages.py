@@ -167,10 +167,11 @@ class TabPages:
 
     def _snapshots(self, after: int, before: int | None) -> list[Rung]:
         """Return the snapshots of the stream between two frames, a row each."""
-        from dcpdump.browse.search import FrameScan
+        from dcpdump.browse.search import StreamScan
 
         frames = self._browser.frames
-        found = FrameScan(frames).snapshots(after, before)
+        number = after or before or self._browser.number or 1
+        found = StreamScan(frames, number).snapshots(after, before)
         out = []
         for number, messages in found[:_MOST]:
             text = f"snapshot-marker, {messages:,} message{'s' * (messages != 1)} follow"

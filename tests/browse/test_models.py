@@ -13,7 +13,7 @@ from dcpdump.browse.browser import History, Position
 from dcpdump.browse.frame_panes import field_lines, line_at
 from dcpdump.browse.frame_service import FrameService, troubled
 from dcpdump.browse.marks import ranges
-from dcpdump.browse.rows import AllFrames, IndexedFrames, ListedFrames, TimeColumn, time_text
+from dcpdump.browse.rows import IndexedFrames, ListedFrames, TimeColumn, time_text
 from dcpdump.browse.search import ChosenFrames, FrameSearch, RowSearch
 from dcpdump.browse.topline import density
 from dcpdump.capture import open_capture
@@ -75,8 +75,8 @@ def test_the_frames_around_one_are_found_whether_it_is_listed_or_not(
     assert listed.has(number) == (number in numbers)
 
 
-def all_frames(gaps: list[bool]) -> AllFrames:
-    listed = AllFrames()
+def all_frames(gaps: list[bool]) -> ListedFrames:
+    listed = ListedFrames()
     listed.grow(len(gaps), [number for number, gap in enumerate(gaps, 1) if gap])
     return listed
 
@@ -122,7 +122,7 @@ def test_density_counts_frames_over_time() -> None:
     assert found.counts == (2, 1, 0, 0, 0, 0, 0, 0, 0, 2)
     assert found.listed == (0, 0, 0, 0, 0, 0, 0, 0, 0, 1)
     assert [found.bar(ts) for ts in (0, 9, 10, 99)] == [0, 0, 1, 9]
-    assert density(np.array([NO_TIME]), AllFrames(), 10) is None
+    assert density(np.array([NO_TIME]), ListedFrames(), 10) is None
 
 
 def test_numbers_are_written_as_ranges() -> None:
@@ -205,7 +205,7 @@ def test_a_filter_lists_what_read_prints_while_the_index_grows(path: Path) -> No
                 frames.step(0.1)
                 search.step()
             printed = run(f"dcpdump read {path} {text if text.startswith('-') else '--' + text} -f ndjson -q").out
-            assert search.listed.numbers.tolist() == [json.loads(line)["frame"] for line in printed.splitlines()], text
+            assert list(search.listed.numbers) == [json.loads(line)["frame"] for line in printed.splitlines()], text
 
 
 def test_a_search_that_was_ended_searches_no_more_of_what_comes() -> None:

@@ -35,7 +35,7 @@ class Shown:
     @property
     def numbers(self) -> list[int]:
         """The frames that are listed."""
-        return list(map(int, self.app.main.list.listed.numbers))
+        return list(self.app.main.list.listed.numbers)
 
     async def press(self, *keys: str) -> None:
         """Press keys, and wait until they were taken."""
