@@ -64,10 +64,7 @@ def browsed() -> str:
 
     with Browsing([BROWSED], Copies([BROWSED], [BROWSED], True), InputOptions(), BrowseOptions()) as browsing:
         app = browsing.app("", 64)
-        try:
-            return _without_fonts(asyncio.run(drawn()))
-        finally:
-            app.marks.close()
+        return _without_fonts(asyncio.run(drawn()))
 
 
 def draw_page(picture: Path) -> None:

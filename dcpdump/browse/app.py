@@ -4,7 +4,6 @@ import asyncio
 import io
 import os
 import signal
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,14 +21,14 @@ from textual.widgets.option_list import Option
 from dcpdump.browse.browser import Browser, OpenCaptures
 from dcpdump.browse.frame_panes import HexPane
 from dcpdump.browse.framelist import FrameList
-from dcpdump.browse.keys import KEYS, all_keys, help_lines
+from dcpdump.browse.keys import all_keys, help_lines
 from dcpdump.browse.marks import COPIES, Marks
 from dcpdump.browse.pane import Pane, Styled, TextPane
 from dcpdump.browse.rows import IndexedFrames
 from dcpdump.browse.screen import CSS, BrowseScreen
 from dcpdump.browse.tabpages import TabPages
 from dcpdump.browse.tabs import LadderPane, TabTable
-from dcpdump.browse.topline import TABS, State, density
+from dcpdump.browse.topline import TABS, density
 from dcpdump.clock import clock_in_use
 from dcpdump.conversation import Missing
 from dcpdump.errors import ExitCode
@@ -43,9 +42,8 @@ from dcpdump.text import counted
 # -- the first lines ----------------------------------------------------------------------------------
 # The status lines: how much is listed, the progress of reading and searching, the cursor.
 
-#: Seconds from the first frame until the density is drawn, since importing NumPy would delay that frame; and between
-#: two drawings while the capture is read.
-_AFTER_S, _AGAIN_S = 0.2, 0.5
+#: Seconds between two drawings of the density. The first one imports NumPy, which would delay the first frames.
+_DENSITY_S = 0.25
 
 
 class Status:
@@ -53,21 +51,21 @@ class Status:
 
     def __init__(self, browser: Browser, opened: OpenCaptures) -> None:
         self._browser, self._opened = browser, opened
-        self._due: float | None = None  # when the density is drawn next
         self._drawn: object = None
 
     def show(self) -> None:
         """Show changes."""
-        browser, screen = self._browser, self._browser.screen
+        browser, screen, top = self._browser, self._browser.screen, self._browser.screen.top
         number = browser.number
-        at_ns = None if number is None else browser.frames.ts_ns(number)
-        screen.top.put(State(self._opened.name, self._listed(), self._notes(), screen.tab, self._progress()), at_ns)
-        self._draw_density()
+        notes = ((f"  {note}", "yellow") for note in self._notes())
+        top.left = (f" {self._opened.name}", "bold"), (f"  {self._listed()}", ""), *notes
+        top.tab, top.progress = screen.tab, self._progress()
+        top.at_ns = None if number is None else browser.frames.ts_ns(number)
         screen.show_filter(browser.filter, self._searching())
-        screen.list.say_nothing("" if self._searching() or not browser.filter else "no frame matches; Esc steps back")
+        screen.list.nothing = "" if self._searching() or not browser.filter else "no frame matches; Esc steps back"
         for table in screen.tables.values():
             if table.tab is None:
-                table.say_nothing(self._waiting())
+                table.nothing = self._waiting()
 
     def _listed(self) -> str:
         count, listed = self._browser.frames.count, self._browser.screen.list.listed
@@ -118,23 +116,22 @@ class Status:
         return f"all frames are read once more: {100 * analysing.progress:.0f} %"
 
     @property
+    def _density_of(self) -> object:
+        """Return what the density depends on."""
+        listed = self._browser.screen.list.listed
+        return self._browser.frames.count, listed.frames, id(listed), self._browser.screen.top.bars
+
+    @property
     def waiting(self) -> bool:
         """Return whether the density is still to be drawn."""
-        return self._drawn is None and self._browser.frames.count > 0
+        return self._browser.frames.count > 0 and self._drawn != self._density_of
 
-    def _draw_density(self) -> None:
-        browser, now = self._browser, time.monotonic()
-        top, listed = browser.screen.top, browser.screen.list.listed
-        if self._due is None:
-            if self.waiting and browser.detail.shows(browser.number):
-                self._due = now + _AFTER_S
-            return
-        state = (browser.frames.count, listed.frames, id(listed), top.bars)
-        if state == self._drawn or (now < self._due and (self.waiting or not browser.frames.complete)):
-            return
-        self._drawn, self._due = state, now + _AGAIN_S
-        top.density = density(browser.frames.columns.ts_ns, listed, top.bars)
-        top.refresh()
+    def draw_density(self) -> None:
+        """Draw the density, if it has changed and a frame is shown."""
+        browser, top = self._browser, self._browser.screen.top
+        if self.waiting and browser.detail.shows(browser.number):
+            self._drawn = self._density_of
+            top.density = density(browser.frames.columns.ts_ns, browser.screen.list.listed, top.bars)
 
 
 # -- the app ------------------------------------------------------------------------------------------
@@ -149,9 +146,7 @@ class BrowseApp(App[int]):
     CSS = CSS
     theme = Reactive("ansi-dark")  # set at the beginning: a change would parse all style sheets again
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS = [  # noqa: RUF012 - as Textual has it
-        Binding(each.bound, each.action, each.text, show=False, priority=True) for each in all_keys()
-    ]
+    BINDINGS = all_keys()
 
     def __init__(self, opened: OpenCaptures) -> None:
         super().__init__(ansi_color=True)
@@ -182,6 +177,7 @@ class BrowseApp(App[int]):
     def on_mount(self) -> None:
         """Begin to take turns."""
         self.set_interval(1 / _TURNS, self._turn)
+        self.set_interval(_DENSITY_S, self.status.draw_density)
         if (descriptor := self.opened.frames.descriptor) is not None:
             asyncio.get_running_loop().add_reader(descriptor, self._arrived)
         self.main.list.follows = self.opened.follows
@@ -206,7 +202,6 @@ class BrowseApp(App[int]):
             self.pages.fill()
             self.browser.detail.again()
         self.status.show()
-        self.marks.poll()
         if more:
             self.call_later(self.call_after_refresh, self._turn)
 
@@ -361,12 +356,7 @@ class BrowseApp(App[int]):
 
     def action_help(self) -> None:
         """Show the keys."""
-        width = max(len(key.shown) for keys in KEYS.values() for key in keys)
-        lines: list[list[Styled]] = [
-            [(f" {keys}", "bold")] if not text else [(f"  {keys:<{width}}  ", "cyan"), (text, "")]
-            for keys, text in help_lines()
-        ]
-        self.push_screen(TextDialog("keys", (), lines))
+        self.push_screen(TextDialog("keys", (), help_lines()))
 
     # -- taking along -------------------------------------------------------------------------------------
 

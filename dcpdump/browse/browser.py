@@ -85,17 +85,15 @@ class Detail:
         found = analysis.findings.get(self._number or 0, ()) if analysis else ()
         return [FieldLine(LineKind.HINT if kind is LineKind.FIELD else kind, text) for kind, text in found]
 
-    def light(self) -> None:
-        """Highlight the bytes of the selected field."""
+    def light(self, *, go: bool = True) -> None:
+        """Highlight the bytes of the selected field; ``go``: put the cursor on the first."""
         line = self._screen.fields.selected
-        self._screen.hexes.light(*((line.start, line.end) if line is not None else (0, 0)))
+        self._screen.hexes.light(*((line.start, line.end) if line is not None else (0, 0)), go=go)
 
     def light_field(self, byte: int) -> None:
         """Select the field of a byte."""
         self._screen.fields.select_byte(byte)
-        line = self._screen.fields.selected
-        if line is not None:
-            self._screen.hexes.light_around(line.start, line.end)
+        self.light(go=False)
 
 
 # -- where one was, to step back to and forward again -------------------------------------------------

@@ -259,11 +259,7 @@ class HexPane(Pane[bytes]):
     def count(self) -> int:
         """Return how many lines there are."""
         view = self.view
-        return len(view.lines) or -(-len(self._data) // self.per_line)
-
-    @property
-    def _data(self) -> bytes:
-        return self.view.data
+        return len(view.lines) or -(-len(self.view.data) // self.per_line)
 
     def show(self, record: Record | None) -> None:
         """Show a frame's bytes."""
@@ -296,17 +292,12 @@ class HexPane(Pane[bytes]):
             self.border_subtitle = "v: its value" if self._record is not None and value_size(self._record) else ""
         self._settle()
 
-    def light(self, start: int, end: int) -> None:
-        """Highlight the bytes of a field, and go to the first."""
+    def light(self, start: int, end: int, *, go: bool) -> None:
+        """Highlight the bytes of a field; ``go``: put the cursor on the first."""
         self._lit = (start, end)
-        if self._view == 0 and end > start:
-            self.byte = min(start, max(0, len(self._data) - 1))
+        if go and self._view == 0 and end > start:
+            self.byte = min(start, max(0, len(self.view.data) - 1))
             self._settle()
-        self.refresh()
-
-    def light_around(self, start: int, end: int) -> None:
-        """Highlight the bytes of a field that contains the cursor."""
-        self._lit = (start, end)
         self.refresh()
 
     def _settle(self) -> None:
@@ -315,26 +306,12 @@ class HexPane(Pane[bytes]):
 
     # -- moving -------------------------------------------------------------------------------------------
 
-    def move(self, by: int) -> None:
-        """Move by lines."""
-        if not self.selects:
-            super().move(by)
-            return
-        self._point(self.byte + by * self.per_line)
-
     def aside(self, by: int) -> None:
         """Move by bytes."""
-        if not self.selects:
+        if self.selects:
+            self._point(self.byte + by)
+        else:
             super().aside(by)
-            return
-        self._point(self.byte + by)
-
-    def edge(self, to: int) -> None:
-        """Move to the first byte, or the last."""
-        if not self.selects:
-            super().edge(to)
-            return
-        self._point(0 if to < 0 else len(self._data) - 1)
 
     def put(self, line: int) -> None:
         """Move to a line."""
@@ -348,7 +325,7 @@ class HexPane(Pane[bytes]):
         self.scroll_top(self.top + by)
 
     def _point(self, byte: int) -> None:
-        byte = max(0, min(byte, len(self._data) - 1))
+        byte = max(0, min(byte, len(self.view.data) - 1))
         moved, self.byte = byte != self.byte, byte
         self._settle()
         if moved and self._view == 0:
@@ -378,7 +355,7 @@ class HexPane(Pane[bytes]):
         else:
             return None
         byte = line * per + place
-        return byte if byte < len(self._data) else None
+        return byte if byte < len(self.view.data) else None
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -392,7 +369,7 @@ class HexPane(Pane[bytes]):
         if view.lines:
             return [(view.lines[line], "")]
         start = line * per
-        row = self._data[start : start + per]
+        row = self.view.data[start : start + per]
         digits: list[Styled] = [(f"{start:06x}  ", "dim")]
         text: list[Styled] = []
         for place in range(per):

@@ -1,10 +1,10 @@
 """Mark frames, and write or copy the marked or listed frames: to a file, to the clipboard."""
 
+import asyncio
 import os
 import shlex
-import subprocess
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import dcpdump
@@ -41,8 +41,7 @@ class Marks:
         self._browser, self._list = browser, browser.screen.list
         self._clipboard = clipboard
         self._written: frozenset[int] = frozenset()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._writing: tuple[str, frozenset[int]] = "", frozenset()
+        self._writing = ""  # the name of a file that is being written
 
     # -- marking ------------------------------------------------------------------------------------------
 
@@ -106,51 +105,40 @@ class Marks:
         suffix = Path(name).suffix.lower()
         if suffix not in _WRITERS:
             raise FilterError(f"the name ends with none of {', '.join(_WRITERS)}: {name!r}")
-        if self._process is not None:
-            raise FilterError(f"{self._writing[0]} is still being written")
+        if self._writing:
+            raise FilterError(f"{self._writing} is still being written")
         command, options = _WRITERS[suffix]
-        words = self._words(command, (*options, name))
+        words, self._writing = self._words(command, (*options, name)), name
+        self._browser.screen.say(f"writing {name} …")
+        self._browser.screen.run_worker(self._run(words, name, frozenset(self._list.marks)))
+
+    async def _run(self, words: Sequence[str], name: str, marks: frozenset[int]) -> None:
+        """Run a command that writes, and show its result; leaving ends it."""
         try:
-            self._process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env=_environment(),
+            process = await asyncio.create_subprocess_exec(
+                *words, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, env=_environment()
             )
         except OSError as error:
-            raise FilterError(f"no process can be started: {error.strerror}") from error
-        self._writing = name, frozenset(self._list.marks)
-        self._browser.screen.say(f"writing {name} …")
-
-    def _words(self, command: str, more: Sequence[str] = ()) -> list[str]:
-        marks = self._list.marks
-        text = "" if marks else self._browser.filter
-        return self._browser.commands.words(command, text, ranges(marks), more)
-
-    def poll(self) -> None:
-        """Show the result of writing, once it has ended."""
-        process = self._process
-        if process is None or process.poll() is None:
+            self._writing = ""
+            self._browser.screen.say(f"no process can be started: {error.strerror}", error=True)
             return
-        said = process.communicate()[1].decode("utf-8", "replace").splitlines()
-        name, marks = self._writing
-        self._process = None
+        try:
+            said = (await process.communicate())[1].decode("utf-8", "replace").splitlines()
+        finally:
+            self._writing = ""
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
         if process.returncode in (0, 4):
             self._written |= marks
             self._browser.screen.say(f"{name} is written" + f": {safe(said[0])}" * bool(said))
         else:
             self._browser.screen.say(" ".join(map(safe, said[:2])) or f"{name} was not written", error=True)
 
-    def close(self) -> None:
-        """End writing that still runs."""
-        if self._process is not None:
-            with suppress(OSError):
-                self._process.terminate()
-            self._process.wait()
-            if self._process.stderr is not None:
-                self._process.stderr.close()
-            self._process = None
+    def _words(self, command: str, more: Sequence[str] = ()) -> list[str]:
+        marks = self._list.marks
+        text = "" if marks else self._browser.filter
+        return self._browser.commands.words(command, text, ranges(marks), more)
 
     # -- copying ------------------------------------------------------------------------------------------
 
@@ -176,22 +164,21 @@ class Marks:
             case "l":
                 return "\n".join(each.text for each in line.lines(record, None, _when(record)))
             case "c":
-                return self._shown(self._browser.commands.words("read", "", str(record.number), ()))
+                return _typed(self._browser.commands.words("read", "", str(record.number), ()))
             case "a":
-                return self._shown(self._words("read"))
+                return _typed(self._words("read"))
         return ""
-
-    @staticmethod
-    def _shown(words: Sequence[str]) -> str:
-        """Return a command as people type it."""
-        at = words.index("dcpdump")
-        return " ".join(map(shlex.quote, words[at:]))
 
 
 def _environment() -> dict[str, str]:
     """Return the environment of a command: it imports this very package, and nothing from the current folder."""
     path = os.pathsep.join(filter(None, (str(Path(dcpdump.__file__).parent.parent), os.environ.get("PYTHONPATH"))))
     return os.environ | {"PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+
+
+def _typed(words: Sequence[str]) -> str:
+    """Return a command as people type it."""
+    return shlex.join(words[words.index("dcpdump") :])
 
 
 def _when(record: Record) -> str:

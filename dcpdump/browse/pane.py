@@ -7,6 +7,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.message import Message
+from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -65,6 +66,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
 
     #: Whether a line is selected; otherwise moves scroll.
     selects = True
+    nothing = reactive("")  #: the text if there is no line
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
@@ -72,7 +74,6 @@ class Pane(Widget, Generic[Row], can_focus=True):
         self.cursor = 0
         self.top = 0
         self.left = 0
-        self.nothing = ""  #: the text if there is no line
         self._drags: str = ""  # which border follows the mouse
 
     # -- what subclasses say ------------------------------------------------------------------------------
@@ -103,12 +104,6 @@ class Pane(Widget, Generic[Row], can_focus=True):
     def click_head(self, column: int) -> None:
         """Handle a click on the head."""
 
-    def say_nothing(self, text: str) -> None:
-        """Set the text that is shown if there is no line."""
-        if text != self.nothing:
-            self.nothing = text
-            self.refresh()
-
     # -- moving -------------------------------------------------------------------------------------------
 
     @property
@@ -126,7 +121,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
 
     def edge(self, to: int) -> None:
         """Move to the first line, or the last."""
-        self.put(0 if to < 0 else self.count - 1)
+        self.put(-1 if to < 0 else self.count)
 
     def aside(self, by: int) -> None:
         """Move the text."""

@@ -4,11 +4,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container, Horizontal
-from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -81,8 +80,8 @@ class FilterBar(Input):
 # -- the parts of the screen --------------------------------------------------------------------------
 
 #: From this width on fields and bytes are side by side, from this height on one below the other.
-WIDE, TALL = 130, 40
-LEAST_WIDTH, LEAST_HEIGHT = 60, 15
+_WIDE, _TALL = 130, 40
+_LEAST_WIDTH, _LEAST_HEIGHT = 60, 15
 _LEAST_LINES, _LEAST_COLUMNS = 5, 20
 
 
@@ -97,6 +96,9 @@ class TextLine(TextPane, can_focus=False):
 
 class BrowseScreen(Screen[int]):
     """The list, and below it the selected frame; or a tab; or a dialogue."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "tiny"), (_LEAST_WIDTH, "narrow"), (_WIDE, "wide")]  # noqa: RUF012 - as Textual has it
+    VERTICAL_BREAKPOINTS = [(0, "flat"), (_LEAST_HEIGHT, "short"), (_TALL, "tall")]  # noqa: RUF012
 
     def __init__(self, frames: IndexedFrames, value_bytes: int | None) -> None:
         super().__init__()
@@ -117,7 +119,6 @@ class BrowseScreen(Screen[int]):
 
     def compose(self) -> ComposeResult:
         """Make the parts."""
-        self._fit(self.app.size)
         yield self.top
         yield self.filter_line
         yield Horizontal(self.prompt, self.bar, id="asking")
@@ -126,31 +127,19 @@ class BrowseScreen(Screen[int]):
         yield from self.tables.values()
         yield Container(self.fields, self.hexes, self.ladder, self.page, id="panes")
         yield self.hints
-        yield Static(f"at least {LEAST_WIDTH} × {LEAST_HEIGHT} are needed", id="small")
+        yield Static(f"at least {_LEAST_WIDTH} × {_LEAST_HEIGHT} are needed", id="small")
 
     def on_mount(self) -> None:
         """Begin with the list."""
         self.hints.say([piece for key, text in HINTS for piece in ((f" {key} ", "bold cyan"), (f"{text} ", ""))])
         self.focus_at_once(self.list)
 
-    def on_resize(self) -> None:
-        """Choose the layout for the size."""
-        before = self.classes
-        self._fit(self.size)
-        if self.has_class("narrow") != ("narrow" in before):
-            for each in (self.fields, self.hexes):  # sizes were dragged in the other layout
+    def on_resize(self, event: events.Resize) -> None:
+        """Forget sizes that were dragged in the other layout."""
+        if self.has_class("wide") != (event.size.width >= _WIDE):
+            for each in (self.fields, self.hexes):
                 each.styles.clear_rule("width")
                 each.styles.clear_rule("height")
-        if self.classes != before:
-            self.update_node_styles()
-
-    def _fit(self, size: Size) -> None:
-        """Set the classes for a size."""
-        width, height = size
-        self.set_class(width < WIDE, "narrow", update=False)
-        self.set_class(height >= TALL, "tall", update=False)
-        self.set_class(height < TALL, "short", update=False)
-        self.set_class(width < LEAST_WIDTH or height < LEAST_HEIGHT, "tiny", update=False)
 
     @on(Pane.Dragged)
     def _dragged(self, message: Pane.Dragged) -> None:
@@ -363,8 +352,8 @@ Screen { background: ansi_default; color: ansi_default; layout: vertical; }
 .zoom-panes #panes, .zoom-panes.narrow.tall #panes { height: 1fr; max-height: 100%; }
 #hints { height: 1; }
 #small { display: none; }
-.tiny > * { display: none; }
-.tiny > #small { display: block; height: 1; }
+.tiny > *, .flat > * { display: none; }
+.tiny > #small, .flat > #small { display: block; height: 1; }
 TextDialog, KeyQuestion { align: center middle; background: ansi_default; }
 #text { border: round ansi_yellow; height: 90%; width: 90%; max-width: 110; }
 KeyQuestion #text { height: auto; background: ansi_default; padding: 0; }

@@ -13,6 +13,7 @@ from dcpdump.render.style import Line, LineKind
 
 #: The most rows of an unfolded row.
 _MOST = 500
+_AWAY = "e: away"
 
 
 class TabPages:
@@ -50,10 +51,15 @@ class TabPages:
         """Show the text of a row below; of a stream its dialogue."""
         if table is not self._screen.main:
             return
-        row, page = table.selected, self._screen.page
-        page.border_title = "" if row is None else " · ".join(filter(None, row.cells[:4]))
-        page.border_subtitle = "Enter: the frame" if row and row.frame and not row.stream else "Enter: its frames"
-        page.write(() if row is None else row.page, self._dialogue(row.stream) if row and row.stream else ())
+        row = table.selected
+        hint = "Enter: the frame" if row and row.frame and not row.stream else "Enter: its frames"
+        self._write(row, hint, self._dialogue(row.stream) if row and row.stream else ())
+
+    def _write(self, row: TabRow | None, hint: str, below: Sequence[Sequence[Styled]] = ()) -> None:
+        """Write the text of a row on the page."""
+        page = self._screen.page
+        page.border_title, page.border_subtitle = " · ".join(filter(None, row.cells[:4])) if row else "", hint
+        page.write(row.page if row else (), below)
 
     def _dialogue(self, key: StreamKey) -> list[Sequence[Styled]]:
         analysis = self._browser.analysis
@@ -70,7 +76,7 @@ class TabPages:
             return
         if row.frame is not None and row.stream is None:
             self._browser.go(row.frame)
-            self._write_page(row)
+            self._write(row, _AWAY)
             self._screen.show_beside(True)
         elif row.clauses:
             self._browser.with_clauses(*row.clauses, text="")
@@ -99,18 +105,12 @@ class TabPages:
         findings = analysis.tabs["findings"].rows if analysis else ()
         found = next((row for row in findings if row.frame == record.number), None)
         if found is not None:
-            self._write_page(found)
+            self._write(found, _AWAY)
         else:
-            screen.page.border_title, screen.page.border_subtitle = record.frame.message.name, "e: away"
+            screen.page.border_title, screen.page.border_subtitle = record.frame.message.name, _AWAY
             screen.page.write([Line(LineKind.PLAIN, text) for text in message_page(record.frame.message).split("\n")])
         screen.show_dialogue(False)
         screen.show_beside(True)
-
-    def _write_page(self, row: TabRow) -> None:
-        """Write the page of a finding."""
-        page = self._screen.page
-        page.border_title, page.border_subtitle = " · ".join(filter(None, row.cells[:4])), "e: away"
-        page.write(row.page)
 
     # -- dialogues ----------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ class TabTable(Pane[TabRow]):
     def fill(self, tab: TabRows) -> None:
         """Show a table; the cursor and the order stay."""
         self.tab, self._for = tab, -1
-        self.say_nothing(tab.nothing)
+        self.nothing = tab.nothing
         self.sort(*self._sorted)
         self.put(self.cursor)
         self.post_message(self.Moved(self))

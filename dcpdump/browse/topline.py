@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual import events
+from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -23,45 +24,32 @@ _MOST, _LEAST = 40, 10
 _NARROW = 100
 
 
-class State(NamedTuple):
-    """The content of the line."""
-
-    name: str
-    listed: str  #: 50 of 361,049 frames
-    notes: tuple[str, ...] = ()  #: reading 63 %, searching, marked, damaged
-    tab: str = "frames"
-    progress: str = ""  #: the progress of the analysis for the tabs
-
-
 class TopLine(Widget):
     """The first line of the screen."""
 
+    left: reactive[tuple[Styled, ...]] = reactive(())
+    tab = reactive("frames")
+    progress = reactive("")  #: the progress of the analysis for the tabs
+    at_ns: reactive[int | None] = reactive(None)  #: the time of the row under the cursor
+    density: "reactive[Density | None]" = reactive(None)
+
     def __init__(self) -> None:
         super().__init__(id="top")
-        self.state = State("", "")
-        self.density: Density | None = None
-        self.at_ns: int | None = None  #: the time of the row under the cursor
         self._tabs: list[tuple[int, int, str]] = []
         self._bars_at = 0
 
     @property
     def bars(self) -> int:
         """Return how many bars of density there are."""
-        used = sum(len(text) for text, _ in (*self._left(), *self._right()))
+        used = sum(len(text) for text, _ in (*self.left, *self._right()))
         free = self.size.width - used - 4
         return min(_MOST, free) if free >= _LEAST else 0
-
-    def put(self, state: State, at_ns: int | None) -> None:
-        """Show other content."""
-        if (state, at_ns) != (self.state, self.at_ns):
-            self.state, self.at_ns = state, at_ns
-            self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
         width = self.size.width
-        left, right = self._left(), self._right()
-        pieces: list[Styled] = [*left, ("  ", "")]
+        right = self._right()
+        pieces: list[Styled] = [*self.left, ("  ", "")]
         self._bars_at = sum(len(text) for text, _ in pieces)
         pieces += self._drawn()
         used = sum(len(text) for text, _ in pieces)
@@ -75,19 +63,14 @@ class TopLine(Widget):
             at += len(text)
         return strip_of(pieces, width)
 
-    def _left(self) -> list[Styled]:
-        state = self.state
-        pieces: list[Styled] = [(f" {state.name}", "bold"), (f"  {state.listed}", "")]
-        return pieces + [(f"  {note}", "yellow") for note in state.notes]
-
     def _right(self) -> list[Styled]:
         narrow = self.size.width < _NARROW
         out: list[Styled] = []
         for number, name in enumerate(TABS, 1):
-            chosen = name == self.state.tab
+            chosen = name == self.tab
             title = f"{number}" if narrow and not chosen else f"{number} {name}"
-            if number > 1 and self.state.progress and not narrow:
-                title += f" {self.state.progress}"
+            if number > 1 and self.progress and not narrow:
+                title += f" {self.progress}"
             out.append((f" {title} ", "reverse" if chosen else "dim"))
         return out
 

@@ -399,7 +399,6 @@ class Browsing:
         with Stop() as stop:  # an exception in the middle of what asyncio makes leaves it half made
             app.stopped = lambda: stop.status
             ended = app.run(mouse=mouse)
-        app.marks.close()
         raise_at_signals()
         if app.error is not None:
             raise app.error

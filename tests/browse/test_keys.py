@@ -130,7 +130,7 @@ def test_each_key_has_a_case() -> None:
 
 
 def test_no_key_is_bound_twice() -> None:
-    keys = [name for key in all_keys() for name in key.keys.split()]
+    keys = [name for key in all_keys() for name in key.key.split(",")]
     assert sorted(set(keys)) == sorted(keys)
 
 
@@ -142,12 +142,13 @@ def test_each_key_does_what_its_help_says(
 
     async def all_of(shown: Shown) -> None:
         for key in KEYS[group]:
-            for name in key.keys.split():
+            for name in key.key.split(","):
                 await from_the_beginning(shown)
                 try:
                     await (CASES[key.action](shown, name) if key.action in CASES else move(shown, name, key.action))
                 except AssertionError as error:
-                    raise AssertionError(f"{key.shown} ({name}): {key.text}: {error}\n{shown.screen}") from error
+                    help_ = f"{key.key_display} ({name}): {key.description}"
+                    raise AssertionError(f"{help_}: {error}\n{shown.screen}") from error
 
     browse(talk, all_of, size=(140, 30))
 
@@ -382,7 +383,7 @@ async def _(shown: Shown, key: str) -> None:
 @case("help")
 async def _(shown: Shown, key: str) -> None:
     await shown.press(key)
-    assert [line for line in help_lines()[:10] if not all(text in shown.screen for text in line)] == []
+    assert [line for line in help_lines()[:10] if not all(text in shown.screen for text, _ in line)] == []
     await shown.press(key)
     assert len(shown.app.screen_stack) == 1
 

@@ -17,7 +17,7 @@ from dcpdump.cli.browse import Browsing
 from dcpdump.cli.options import InputOptions
 from dcpdump.cli.browse import Copies
 
-app._AFTER_S = math.inf  # of the density
+app._DENSITY_S = math.inf  # of the density
 
 
 async def shown(app):

@@ -99,9 +99,6 @@ def browse(
 
     with Browsing([name], Copies([name], [name], True), given, options or BrowseOptions()) as browsing:
         app = browsing.app(" ".join(words), 64)
-        try:
-            asyncio.run(run(app))
-        finally:
-            app.marks.close()
+        asyncio.run(run(app))
         assert app.error is None
     return app
