@@ -7,12 +7,12 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 from textual import events, on
 from textual.app import App, ComposeResult
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.reactive import Reactive
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, OptionList
@@ -146,7 +146,7 @@ class BrowseApp(App[int]):
     CSS = CSS
     theme = Reactive("ansi-dark")  # set at the beginning: a change would parse all style sheets again
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS = all_keys()
+    BINDINGS: ClassVar[list[BindingType]] = [*all_keys()]
 
     def __init__(self, opened: OpenCaptures) -> None:
         super().__init__(ansi_color=True)
