@@ -40,7 +40,7 @@ class Judging:
         self.fold = Fold()
         self._feed = Feed(dissection, self.ledger, with_rules=rules, hides=redactor is not None)
         self._redactor, self._evicting = redactor, evicting
-        self._engine = RuleEngine(ledger=self.ledger, shown=SHOWN) if rules else None
+        self._engine = RuleEngine(self.fold.add, ledger=self.ledger, shown=SHOWN) if rules else None
 
     def meet(self, block: Block) -> None:
         """Note a block of packets, before its parts."""
@@ -65,8 +65,7 @@ class Judging:
             self._learn(step)
         self._feed.close(last_ns, self._engine.lose if self._engine is not None else None)
         if self._engine is not None:
-            for finding in self._engine.close(alone=self.ledger.alone):
-                self.fold.add(finding)
+            self._engine.close(alone=self.ledger.alone)
         if self._redactor is not None:
             hide(self.ledger, self._redactor)
             self.fold.hide(self._redactor)
@@ -78,18 +77,17 @@ class Judging:
                 hide_requests(ledger, self._redactor)
             with judging_early(ledger, streams) as judge:
                 self._evicting(streams, judge)
-            for finding in () if engine is None else engine.evict_streams(streams):
-                self.fold.add(finding)
+            if engine is not None:
+                engine.evict_streams(streams)
             evict_streams(ledger, streams)
         for connection in evictable.connections:
-            for finding in () if engine is None else engine.evict(connection):
-                self.fold.add(finding)
+            if engine is not None:
+                engine.evict(connection)
             ledger.evict(connection)
 
     def _learn(self, step: Step) -> None:
         if self._engine is not None:
-            for finding in self._engine.feed_step(step):
-                self.fold.add(finding)
+            self._engine.feed_step(step)
         elif isinstance(step, DocumentRun):
             self.ledger.feed_run(step)
         else:

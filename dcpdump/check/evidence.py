@@ -4,14 +4,20 @@ The two directions of a connection may be captured out of order, so a frame that
 later. Each result is an event, which the rules judge, and comes once.
 """
 
+from collections import deque
 from collections.abc import Iterator
 
-from dcpdump.check.rule import Delayed, Event
+from dcpdump.check.finding import Finding
+from dcpdump.check.rule import Delayed, Event, Rule
 from dcpdump.spec import find
+from dcpdump.streams.clients import Clients
 from dcpdump.streams.facts import UnansweredRequest, between
 from dcpdump.streams.flow import stalled_since
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent, kept
+from dcpdump.streams.learning import last_message
+from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
+from dcpdump.streams.rollbacks import WhyUnknown, explain
 from dcpdump.streams.silence import MissingNoops, held_until, missing_noops
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
@@ -26,23 +32,29 @@ _MOST = 1024
 #: Requests of these kinds are answered in the order in which they were sent.
 _SAME_ORDER = frozenset({STREAM_REQ, CONTROL, NOOP, OPEN, HELLO})
 
-Found = tuple[int, Delayed]  #: an event, and what it is about
-
 
 class PendingEvidence:
     """The open questions of one connection."""
 
     __slots__ = (
         "_ahead",
-        "_connection",
         "_done",
         "_lags",
         "_noop_missed_ns",
         "_stalled_ns",
+        "connection",
+        "last",
+        "unknown",
+        "waiting",
     )
 
     def __init__(self, connection: ConnectionState) -> None:
-        self._connection = connection
+        self.connection = connection
+        self.last: FrameEvent | None = None  #: the last frame that is no message of a stream
+        #: by the direction that they wait for, and rule: bytes may be missing that are not missed yet
+        self.waiting: dict[int, dict[str, deque[Finding]]] = {}
+        #: by stream: how often bytes had been lost, and the rules that said "unknown" since
+        self.unknown: dict[Stream, tuple[int, set[str]]] = {}
         self._ahead: list[tuple[FrameEvent, Stream, int]] = []
         self._done: list[Stream] = []
         self._lags: list[Delayed] = []
@@ -54,38 +66,50 @@ class PendingEvidence:
         self._ahead.clear()
         self._done.clear()
 
+    def said_unknown(self, rule: Rule, stream: Stream) -> bool:
+        """Return whether a rule said "unknown" of a stream before, since bytes were lost last; note that it does."""
+        losses = self.connection.losses
+        if not stream.known:
+            return False
+        if stream not in self.unknown or self.unknown[stream][0] != losses:
+            self.unknown[stream] = losses, set()
+        said = self.unknown[stream][1]
+        before = rule.code in said
+        said.add(rule.code)
+        return before
+
     def acknowledge_seqno(self, frame: FrameEvent, stream: Stream) -> None:
         """Note a SEQNO_ACKNOWLEDGED, before the ledger learns it."""
         seqno = frame.get("prepared_seqno")
         if seqno is not None:
             self._lag(stream, seqno, frame.ts_ns, acknowledged=True)
         beyond = seqno is not None and stream.known and not stream.doubtful and seqno > stream.seqnos.reached
-        if (beyond or not self._connection.setup.sync_replication) and len(self._ahead) < _MOST:
-            self._ahead.append((kept(frame), stream, self._frames))
+        if (beyond or not self.connection.setup.sync_replication) and len(self._ahead) < _MOST:
+            self._ahead.append((kept(frame), stream, self.connection.frames))
 
     def finish(self, stream: Stream) -> None:
         """Note that a stream has ended."""
-        ended_ns = self._connection.now_ns if stream.ended_ns is None else stream.ended_ns
+        ended_ns = self.connection.now_ns if stream.ended_ns is None else stream.ended_ns
         self._lag(stream, stream.seqnos.reached, ended_ns, acknowledged=False)
         if stream.acks.due or stream.acks.early:
             self._done.append(stream)
 
-    def look(self, frame: FrameEvent) -> Iterator[Found]:
+    def look(self, frame: FrameEvent) -> Iterator[Delayed]:
         """Yield the questions decided by now. ``frame``: the current frame."""
-        connection = self._connection
+        connection = self.connection
         yield from self._unasked()
         if connection.now_ns is not None:
             yield from self._overdue(connection.now_ns)
             yield from self._stalls(frame, connection.now_ns)
             yield from self._noops_missing(frame)
         while self._lags:
-            yield Event.LAGGING, self._lags.pop(0)
+            yield self._lags.pop(0)
         yield from self._beyond()
         yield from self._acknowledgements(frame)
 
     def is_quiet(self, run: DocumentRun) -> bool:
         """Return whether documents that continue a stream cannot decide any question; False when in doubt."""
-        connection, exchanges = self._connection, self._connection.exchanges
+        connection, exchanges = self.connection, self.connection.exchanges
         if exchanges.earlier or exchanges.unasked or connection.window.has_overacks or self._ahead or self._done:
             return False
         for unjudged in exchanges.unjudged.values():
@@ -98,30 +122,26 @@ class PendingEvidence:
             return False
         return self._misses_noops(run.last_ns) is None
 
-    @property
-    def _frames(self) -> int:
-        return self._connection.frames
-
     def _is_settled(self, frames: int, then_ns: int | None) -> bool:
         """Return whether no more frames will come that were sent before one captured ``frames`` frames ago."""
-        connection = self._connection
+        connection = self.connection
         return connection.end.over or is_settled(frames, then_ns, connection.now_ns)
 
-    def _unasked(self) -> Iterator[Found]:
-        connection = self._connection
+    def _unasked(self) -> Iterator[Delayed]:
+        connection = self.connection
         if connection.end.over:
             connection.exchanges.close()
-        for answer in connection.exchanges.take_unasked(self._frames, connection.now_ns):
+        for answer in connection.exchanges.take_unasked(connection.frames, connection.now_ns):
             asked = not connection.late and (connection.syn or find(answer.opcode).dcp)
             if asked and not connection.lookup.shares(answer.opaque):
-                yield Event.UNASKED, Delayed(answer, connection.no_stream)
+                yield Delayed(Event.UNASKED, answer, connection.no_stream)
 
-    def _overdue(self, now_ns: int) -> Iterator[Found]:
+    def _overdue(self, now_ns: int) -> Iterator[Delayed]:
         """Yield requests that should have been answered by now. Each comes once; its answer may still come.
 
         Where the requester does not read, TCP lets no answer through.
         """
-        connection, exchanges = self._connection, self._connection.exchanges
+        connection, exchanges = self.connection, self.connection.exchanges
         for kind, unjudged in exchanges.unjudged.items():
             answered = exchanges.answered.get(kind, 0)
             sent, held_ns = connection.sides[1 - kind[0]].frames, held_until(connection, kind[0], now_ns)
@@ -138,27 +158,27 @@ class PendingEvidence:
                 if waited < _SOON or not (later or slow or connection.end.over):
                     break  # nor are those that were sent after it
                 del unjudged[asked.number]
-                yield Event.OVERDUE, Delayed(asked, connection.no_stream, waited, late=later or slow)
+                yield Delayed(Event.OVERDUE, asked, connection.no_stream, waited, late=later or slow)
 
     def _oldest(self, unjudged: dict[int, UnansweredRequest]) -> UnansweredRequest | None:
         """Return the oldest request that may be found overdue, and leave out those whose answers may be lost."""
         while unjudged:
             number, waiting = next(iter(unjudged.items()))
-            if number > self._connection.lost.frame and not waiting.doubtful:
+            if number > self.connection.lost.frame and not waiting.doubtful:
                 return waiting
             del unjudged[number]
         return None
 
-    def _stalls(self, frame: FrameEvent, now_ns: int) -> Iterator[Found]:
+    def _stalls(self, frame: FrameEvent, now_ns: int) -> Iterator[Delayed]:
         """Yield a window that has been full for long; with a relative account, only if the producer is blocked."""
-        since = stalled_since(self._connection, now_ns, _STALL + 1)
+        since = stalled_since(self.connection, now_ns, _STALL + 1)
         if since is not None and since != self._stalled_ns:
             self._stalled_ns = since
-            yield Event.STALLED, Delayed(frame, self._connection.no_stream, now_ns - since)
+            yield Delayed(Event.STALLED, frame, self.connection.no_stream, now_ns - since)
 
-    def _noops_missing(self, frame: FrameEvent) -> Iterator[Found]:
+    def _noops_missing(self, frame: FrameEvent) -> Iterator[Delayed]:
         """Yield where NOOPs are missing for longer than two intervals."""
-        connection, known_ns = self._connection, self._noop_missed_ns
+        connection, known_ns = self.connection, self._noop_missed_ns
         missing, late = self._misses_noops(connection.sent_ns), True
         if missing is not None:
             self._noop_missed_ns = missing.until_ns
@@ -167,11 +187,11 @@ class PendingEvidence:
             missing, late = missing_noops(connection, until_ns), False
         if missing is not None and (late or (missing.silent and known_ns <= missing.since_ns)):
             interval, waited = missing.interval_ns or 0, missing.lasting_ns
-            yield Event.NOOPS_MISSING, Delayed(frame, connection.no_stream, waited, limit=interval, late=late)
+            yield Delayed(Event.NOOPS_MISSING, frame, connection.no_stream, waited, limit=interval, late=late)
 
     def _misses_noops(self, at_ns: int | None) -> MissingNoops | None:
         """Return which NOOPs are missing when the producer sends something, and were not found before."""
-        return missing_noops(self._connection, at_ns, sending=True, after_ns=self._noop_missed_ns)
+        return missing_noops(self.connection, at_ns, sending=True, after_ns=self._noop_missed_ns)
 
     def _lag(self, stream: Stream, seqno: int, until_ns: int | None, *, acknowledged: bool) -> None:
         """Note the oldest prepare up to a seqno, if it was acknowledged only at a time, or not even then, that is late.
@@ -183,27 +203,27 @@ class PendingEvidence:
         if (
             first is None
             or first > seqno
-            or not (self._connection.controls_known and self._connection.setup.sync_replication)
+            or not (self.connection.controls_known and self.connection.setup.sync_replication)
         ):
             return
         waited = between(unacked[first].ts_ns, until_ns)
         if waited is not None and waited >= _LAG:
-            self._lags.append(Delayed(unacked[first], stream, waited, first, late=acknowledged))
+            self._lags.append(Delayed(Event.LAGGING, unacked[first], stream, waited, first, late=acknowledged))
             unacked.clear()
 
-    def _beyond(self) -> Iterator[Found]:
+    def _beyond(self) -> Iterator[Delayed]:
         """Yield acknowledgements of bytes and seqnos that are still not sent."""
-        connection = self._connection
+        connection = self.connection
         for over in connection.window.take_overacks(final=connection.end.over):
             if not connection.doubtful:
-                yield Event.OVERDRAWN, Delayed(over.frame, connection.no_stream, 0, over.sent + over.excess, over.sent)
-        while self._ahead and self._is_settled(self._frames - self._ahead[0][2], self._ahead[0][0].ts_ns):
+                yield Delayed(Event.OVERDRAWN, over.frame, connection.no_stream, 0, over.sent + over.excess, over.sent)
+        while self._ahead and self._is_settled(self.connection.frames - self._ahead[0][2], self._ahead[0][0].ts_ns):
             frame, stream, _ = self._ahead.pop(0)
-            yield Event.AHEAD, Delayed(frame, stream, 0, frame.fields[0] or 0, stream.seqnos.reached)
+            yield Delayed(Event.AHEAD, frame, stream, 0, frame.fields[0] or 0, stream.seqnos.reached)
 
-    def _acknowledgements(self, frame: FrameEvent) -> Iterator[Found]:
+    def _acknowledgements(self, frame: FrameEvent) -> Iterator[Delayed]:
         """Yield snapshots without an acknowledgement, and acknowledgements without a request."""
-        connection = self._connection
+        connection = self.connection
         while self._done and self._is_settled(
             frame.number - self._done[0].traffic.last_frame, self._done[0].traffic.last_ns
         ):
@@ -215,6 +235,32 @@ class PendingEvidence:
             more = abs(stream.acks.omitted)
             for at, due in enumerate(stream.acks.due or ()):
                 waited = (connection.now_ns or 0) - (due.ts_ns or 0)
-                yield Event.UNACKNOWLEDGED, Delayed(due, stream, waited, 0 if at else more)
+                yield Delayed(Event.UNACKNOWLEDGED, due, stream, waited, 0 if at else more)
             for at, extra in enumerate(stream.acks.early or ()):
-                yield Event.ACK_UNASKED, Delayed(extra, stream, 0, 0 if at else more)
+                yield Delayed(Event.ACK_UNASKED, extra, stream, 0, 0 if at else more)
+
+
+# -- at the end: what becomes clear of a stream that is over, as all was captured that may explain it -
+
+
+def at_end(stream: Stream, clients: Clients, ledger: Ledger) -> Iterator[Delayed]:
+    """Yield rollbacks that are wrong, and changes that were skipped.
+
+    Of equal rollbacks it is the first that certainly answers its request. One above the start of its request is wrong
+    without further evidence.
+    """
+    seen, last = set(), last_message(stream)
+    for request in stream.requests.rolled_back:
+        numbers, back = request.rollback, request.rollback_seqno
+        if back is None or numbers in seen or request.begins_below(back):
+            continue
+        found = explain(request, stream, ledger)
+        if found.cause is not WhyUnknown.REQUEST:
+            seen.add(numbers)
+        if found.wrong is not None:
+            answer = last._replace(number=request.answer_frame or 0, ts_ns=request.answered_ns)
+            yield Delayed(Event.SENT_BACK, answer, stream, amount=back, explanation=found)
+    skip = clients.skip(stream)
+    if skip is not None:
+        granted = last._replace(number=skip.request.frame, ts_ns=skip.request.ts_ns)
+        yield Delayed(Event.SKIPPED_CHANGES, granted, stream, skip=skip)

@@ -36,7 +36,7 @@ RESPONSE = 0x100  #: added to an opcode: its responses
 class Event:
     """Events beside messages on which rules are called; their numbers continue those of opcodes and responses."""
 
-    DECODED = 0x200  #: any frame that was decoded one by one: what does not fit its layout is among them
+    DECODED = 0x200  #: a frame that was decoded one by one, such as one that fits no layout, or one of the server's own
     STRAY = 0x201  #: a message of a stream whose opaque, vbucket and stream id are not those of one live stream
     OUTSIDE = 0x202  #: a message of a stream that is in no snapshot, or past its end
     ASTRAY = 0x203  #: a DCP request that travels against the roles of the two ends
@@ -49,7 +49,6 @@ class Event:
     DISORDERED = 0x20D  #: an item in an out-of-order snapshot
     COUNTED = 0x20E  #: a message of a stream on a connection with flow control
     PACKED = 0x20F  #: a document with a datatype that is more than JSON
-    PUSH = 0x209  #: a message with one of the server's own opcodes that was not decoded
     SKIPPED = 0x210  #: a frame before which captured bytes are that are none
     FRAMED = 0x211  #: a request of the magic that has framing extras
     # What becomes clear only some time after a frame (``check/evidence.py``); rules get it as a ``Delayed``.
@@ -95,6 +94,7 @@ class Remark(NamedTuple):
 class Delayed(NamedTuple):
     """A fact about a frame that is known some time after it."""
 
+    event: int
     frame: FrameEvent  #: the frame
     stream: Stream  #: that it is about
     waited_ns: int = 0

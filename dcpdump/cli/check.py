@@ -52,7 +52,7 @@ class Checking(LedgerConsumer):
         self.rules = rules  #: that are asked
         limit = None if everything else SHOWN
         # What is only counted has no time of its own.
-        self._engine = RuleEngine(rules, self.ledger, shown=limit if chosen.since is None else None)
+        self._engine = RuleEngine(self._keep, rules, self.ledger, shown=limit if chosen.since is None else None)
         self._lose = self._engine.lose
         self._fold = Fold(limit)
         self._totals = None if everything else RuleTotals()
@@ -65,7 +65,7 @@ class Checking(LedgerConsumer):
         return cls(asked.chosen, asked.shown, asked.given, rules, everything=options.get("everything", False))
 
     def _learn(self, step: Step) -> None:
-        self._keep(self._engine.feed_step(step))
+        self._engine.feed_step(step)
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return also how many keys were not compared."""
@@ -78,14 +78,14 @@ class Checking(LedgerConsumer):
             yield f"dcpdump: note: {text}; a violation in there may be one of a damaged copy"
 
     def _judged_early(self, streams: Sequence[Stream]) -> None:
-        self._keep(self._engine.evict_streams(streams))
+        self._engine.evict_streams(streams)
 
     def _evict(self, connection: ConnectionState) -> None:
-        self._keep(self._engine.evict(connection))
+        self._engine.evict(connection)
         super()._evict(connection)
 
     def _end(self) -> None:
-        self._keep(self._engine.close(alone=self.ledger.alone))
+        self._engine.close(alone=self.ledger.alone)
 
     def _hide(self, redactor: Redactor) -> None:
         super()._hide(redactor)
@@ -93,12 +93,11 @@ class Checking(LedgerConsumer):
         if self._totals is not None:
             self._totals.hide(redactor)
 
-    def _keep(self, found: Iterable[Finding]) -> None:
-        for finding in found:
-            if self._wants(finding):
-                self._fold.add(finding)
-                if self._totals is not None:
-                    self._totals.add(finding)
+    def _keep(self, finding: Finding) -> None:
+        if self._wants(finding):
+            self._fold.add(finding)
+            if self._totals is not None:
+                self._totals.add(finding)
 
     def _wants(self, finding: Finding) -> bool:
         wanted, connection = self._wanted, self.ledger.connections[finding.connection]

@@ -1,7 +1,7 @@
 """dcpdump report: one HTML page of a capture: what is wrong, with pictures, down to the bytes that prove it."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -104,12 +104,10 @@ class Reporting(Checking):
         super()._learn(step)
         self.gathered.learnt(step, self.ledger)
 
-    def _keep(self, found: Iterable[Finding]) -> None:
-        kept = list(found)
-        for finding in kept:
-            if finding.severity in _KEPT:
-                self.gathered.frames.want(finding.frame)
-        super()._keep(kept)
+    def _keep(self, finding: Finding) -> None:
+        if finding.severity in _KEPT:
+            self.gathered.frames.want(finding.frame)
+        super()._keep(finding)
 
 
 def context_of(consumer: Reporting, wish: Wish) -> Context:

@@ -23,9 +23,10 @@ def judged(text: str, most: int, *, runs: bool) -> tuple[list[Finding], Ledger]:
     """Return the findings on a conversation, and the ledger, which remembers so many keys."""
     dissection, ledger = Watching(), Ledger(with_rules=True)
     ledger.memory.keys = KeyMemory(most)
-    engine, feed = RuleEngine(ledger=ledger), Feed(dissection, ledger, with_rules=True)
-    steps = told(feed, dissection, packets(said(text)), runs=runs)
-    found = [each for step in steps for each in engine.feed_step(step)]
+    found: list[Finding] = []
+    engine, feed = RuleEngine(found.append, ledger=ledger), Feed(dissection, ledger, with_rules=True)
+    for step in told(feed, dissection, packets(said(text)), runs=runs):
+        engine.feed_step(step)
     feed.close()
     return found, ledger
 

@@ -74,15 +74,15 @@ def judged(
     ``columns``: runs are found in columns, as a report does; or else without.
     """
     dissection: EndsWatching[Any] = Watching() if columns or not runs else RunDissection()
-    engine = RuleEngine(shown=shown)
-    feed = Feed(dissection, engine.ledger, with_rules=True)
     found: list[Finding] = []
-    at_once = 0
+    engine, at_once = RuleEngine(found.append, shown=shown), 0
+    feed = Feed(dissection, engine.ledger, with_rules=True)
     for step in told(feed, dissection, captured, runs=runs):
-        found += engine.feed_step(step)
+        engine.feed_step(step)
         at_once += step.frames if isinstance(step, DocumentRun) else 0
     feed.close(None, engine.lose)
-    return found + engine.close(), at_once
+    engine.close()
+    return found, at_once
 
 
 def assert_found_alike(captured: list[Packet], name: str = "") -> int:

@@ -278,13 +278,14 @@ def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
 
 def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> list[Finding]:
     """Return the findings on captured packets, frame by frame."""
-    dissection, engine = Watching(), RuleEngine(rules)
-    feed = Feed(dissection, engine.ledger, with_rules=True)
     found: list[Finding] = []
+    dissection, engine = Watching(), RuleEngine(found.append, rules)
+    feed = Feed(dissection, engine.ledger, with_rules=True)
     for step in told(feed, dissection, captured):
-        found += engine.feed_step(step)
+        engine.feed_step(step)
     feed.close(None, engine.lose)
-    return found + engine.close()
+    engine.close()
+    return found
 
 
 def findings(text: str) -> list[Finding]:

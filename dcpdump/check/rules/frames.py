@@ -95,7 +95,7 @@ def unmatched(frame: FrameEvent, connection: ConnectionState) -> str:
     return "OpaqueNoMatch" if connection.setup.on("v7_dcp_status_codes") else "KeyEexists"
 
 
-@rule("DCP101", "F1", VIOLATION, on=(Event.PUSH, Event.DECODED, Event.SKIPPED), off=(LOST,), scope=Scope.CONNECTION)
+@rule("DCP101", "F1", VIOLATION, on=(Event.DECODED, Event.SKIPPED), off=(LOST,), scope=Scope.CONNECTION)
 def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Invalid magic byte, or one that this side may not use.
 
