@@ -9,8 +9,8 @@ Nothing is guessed: a text that can be read in two ways is refused with the reas
 moved or dropped silently. Imports ``net``, for the packets, and ``wire`` for headers that are printed as fields.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
+from itertools import tee
 
 from dcpdump.errors import PasteError
 from dcpdump.paste.clipboard import cleaned, decoded, views
@@ -22,47 +22,35 @@ from dcpdump.paste.numbers import read_digits
 from dcpdump.paste.packet_dumps import TCPDUMP, read_packet_json, without_packets
 from dcpdump.paste.pasted import EXAMPLE, LIMIT, NAME, Pasted, refuse_files, refuse_odd
 
-# A format reads the text wholly or declines with None; the first that reads it wins. One that recognises a form which
-# cannot be read without guessing raises PasteError, and no later format is asked.
+Format = Callable[[str], Pasted | None]
 
-
-class Format(NamedTuple):
-    """A format of pasted bytes, and the function that reads it."""
-
-    name: str  # what --form takes
-    read: Callable[[str], Pasted | None]
-
-
-#: Those that read the whole text, most specific first.
-FORMATS: tuple[Format, ...] = (
-    Format("fields", read_fields),
-    Format("grid", read_grid),
-    Format("table", read_table),
-    Format("packets", read_packet_json),
-    Format("dump", read_dump),
-    Format("characters", read_characters),
-    Format("columns", read_text_column),
-    Format("hex", read_digits),
-    Format("base64", read_base64),
-    Format("url", read_percent),
-    Format("quoted-printable", read_quoted_printable),
-    Format("angled", read_angled),
-    Format("literal", read_literal),
-)
+#: Those that read the complete text or decline with None, most specific first: the first that reads it wins. One that
+#: recognises a form which cannot be read without guessing raises PasteError, and no later format is asked.
+FORMATS: dict[str, Format] = {
+    "fields": read_fields,
+    "grid": read_grid,
+    "table": read_table,
+    "packets": read_packet_json,
+    "dump": read_dump,
+    "characters": read_characters,
+    "columns": read_text_column,
+    "hex": read_digits,
+    "base64": read_base64,
+    "url": read_percent,
+    "quoted-printable": read_quoted_printable,
+    "angled": read_angled,
+    "literal": read_literal,
+}
 
 #: Those that search for bytes among other text: tried when none above reads the text in any wrapping.
-SEARCHES: tuple[Format, ...] = (
-    Format("prefixed", read_prefixed),
-    Format("log", read_log),
-)
-
+SEARCHES: dict[str, Format] = {"prefixed": read_prefixed, "log": read_log}
 
 __all__ = ["DIALECTS", "LIMIT", "NAME", "Pasted", "read_paste"]
 
 RAW = "raw"
 
 #: The names that ``dialect`` may take.
-DIALECTS: tuple[str, ...] = (*(form.name for form in (*FORMATS, *SEARCHES)), RAW)
+DIALECTS: tuple[str, ...] = (*FORMATS, *SEARCHES, RAW)
 
 
 def read_paste(text: str | bytes, dialect: str | None = None) -> Pasted:
@@ -74,41 +62,26 @@ def read_paste(text: str | bytes, dialect: str | None = None) -> Pasted:
             refuse_files(text)
         if len(text) > LIMIT:
             raise PasteError(f"more than {LIMIT >> 20} MiB are not a paste", "", f"head -c 1M {NAME} | dcpdump explain")
-        plain = None if dialect == RAW else decoded(text)
-        if plain is None:
-            return without_packets(_raw(text))
-        text = plain
     elif dialect == RAW:
-        return without_packets(_raw(text.encode("latin-1", "replace")))
+        text = text.encode("latin-1", "replace")
+    if isinstance(text, bytes):
+        plain = None if dialect == RAW else decoded(text)
+        if text and plain is None:
+            return without_packets(Pasted("raw bytes", (text,)))
+        text = plain or ""
     page = cleaned(text)
     if not page.strip():
         raise PasteError("there is nothing to read: the paste is empty", hint=EXAMPLE)
-    seen: list[tuple[str, tuple[str, ...]]] = []
-    for view, notes in views(page):
-        seen.append((view, notes))
-        if pasted := _read(view, notes, FORMATS, dialect):
-            return pasted
-    for view, notes in seen:
-        if pasted := _read(view, notes, SEARCHES, dialect):
-            return pasted
+    once, again = tee(views(page))
+    for forms, wrapped in ((FORMATS, once), (SEARCHES, again)):
+        asked = [read for name, read in forms.items() if dialect in (None, name)]
+        for view, notes in wrapped:
+            for read in asked:
+                if pasted := read(view):
+                    return without_packets(pasted.noted(*notes), heading=view)
     if dialect is None:
         refuse_odd(page)
     raise PasteError(*_nothing(page, dialect))
-
-
-def _read(view: str, notes: tuple[str, ...], forms: Sequence[Format], dialect: str | None) -> Pasted | None:
-    for form in forms:
-        if dialect is None or form.name == dialect:
-            pasted = form.read(view)
-            if pasted is not None:
-                return without_packets(pasted.noted(*notes), heading=view)
-    return None
-
-
-def _raw(data: bytes) -> Pasted:
-    if not data:
-        raise PasteError("there is nothing to read: the paste is empty", hint=EXAMPLE)
-    return Pasted("raw bytes", (data,))
 
 
 def _nothing(page: str, dialect: str | None) -> tuple[str, str, str]:

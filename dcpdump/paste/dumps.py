@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
-from dcpdump.paste.encodings import unescape
+from dcpdump.paste.encodings import Digits, unescape
 from dcpdump.paste.numbers import bytes_of_decimals
 from dcpdump.paste.packet_dumps import with_reassembled
-from dcpdump.paste.pasted import CUT, LIMIT, Pasted, begins_frame, maybe_swapped, odd_byte, unprefixed
+from dcpdump.paste.pasted import CUT, LIMIT, PREFIXES, Pasted, begins_frame, maybe_swapped, odd_byte, unprefixed
 from dcpdump.startup import lazy_pattern
 from dcpdump.text import counted
 
@@ -65,9 +65,7 @@ def row(number: int, line: str) -> Row | None:
     return Row(number, len(shape["indent"].expandtabs(8)), offset, mark, shape["rest"])
 
 
-_BLANKS = lazy_pattern(r"[ \t]*")
 _SEPARATOR = lazy_pattern(r"[ \t]+(?:\|[ \t]+)?|-(?=[0-9a-fA-F]{2})|,[ \t]*|$")
-_NOTHING = lazy_pattern("")
 
 
 class _Kind(NamedTuple):
@@ -76,8 +74,6 @@ class _Kind(NamedTuple):
     name: str
     cell: "re.Pattern[str]"
     value: Callable[["re.Match[str]"], bytes | None]
-    gap: "re.Pattern[str]" = _BLANKS  # before the first cell
-    separator: "re.Pattern[str]" = _SEPARATOR  # behind each
 
 
 def _hex(cell: "re.Match[str]") -> bytes | None:
@@ -91,15 +87,6 @@ def _decimal(cell: "re.Match[str]") -> bytes | None:
     return bytes_of_decimals([cell[1]])
 
 
-_NAMES = {"\\0": 0, "\\a": 7, "\\b": 8, "\\t": 9, "\\n": 10, "\\v": 11, "\\f": 12, "\\r": 13, "\\\\": 92}
-
-
-def _character(cell: "re.Match[str]") -> bytes | None:
-    shown = cell[0].strip()
-    value = int(shown, 8) if len(shown) == 3 else _NAMES.get(shown, 256) if len(shown) == 2 else ord(shown or " ")
-    return bytes([value]) if value < (0x7F if len(shown) < 2 else 256) else None
-
-
 HEX = _Kind("hex", lazy_pattern(r"0[xX]([0-9a-fA-F]{1,16})|([0-9a-fA-F]{2,64})"), _hex)
 _KINDS = (
     HEX,
@@ -108,27 +95,20 @@ _KINDS = (
     _Kind("gdb x/c", lazy_pattern(r"(-?\d{1,3})[ \t]+'(?:\\[^']+|\\'|[^'])'"), _decimal),
     _Kind("od -t u1", lazy_pattern(r"(-?\d{1,3})"), _decimal),
 )
-#: Each byte has four columns, and a space is a blank cell: only the columns show where it is.
-_CHARACTERS = _Kind("od -c", lazy_pattern(r"[ ]{3}.|[ ]{2}\\.|[ ][0-7]{3}"), _character, _NOTHING, _NOTHING)
 
 
 def cells(rest: str, kind: _Kind) -> list[_Cell]:
     """Return the longest run of cells of one kind at the beginning of ``rest``."""
     found: list[_Cell] = []
-    gap = kind.gap.match(rest)
-    position = origin = gap.end() if gap else 0
+    position = origin = len(rest) - len(rest.lstrip(" \t"))
     while cell := kind.cell.match(rest, position):
-        separator = kind.separator.match(rest, cell.end())
+        separator = _SEPARATOR.match(rest, cell.end())
         data = kind.value(cell) if separator else None
         if separator is None or data is None:
             break
         found.append(_Cell(cell.start() - origin, cell.end() - origin, data))
         position = separator.end()
     return found
-
-
-def _is_prefixed(digits: str) -> bool:
-    return unprefixed(digits) != digits
 
 
 def _bytes_of(cells: Iterable[_Cell], swapped: int = False) -> bytes:
@@ -147,12 +127,8 @@ def shows(tail: str, data: bytes) -> bool:
     """Return whether ``tail`` is the text column of ``data``: each printable character in its place."""
     text = tail.strip()
     text = text[1:].lstrip() if text[:2] in ("; ", "# ") else text
-    if len(text) >= 2 and (text[0], text[-1]) in (("|", "|"), (">", "<"), ('"', '"'), ("'", "'"), ("[", "]")):
-        inner = text[1:-1]
-        if len(inner) == len(data):
-            return _agrees(inner, data)
-    if text[:1] == "|" and len(text) - 1 == len(data.rstrip(b" ")):
-        return _agrees(text[1:], data)
+    if len(text) == len(data) + 2 and text[0] + text[-1] in ("||", "><", '""', "''", "[]"):
+        return _agrees(text[1:-1], data)
     shown = data.strip(b" ")
     gap = 8 - (len(data) - len(data.lstrip(b" ")))  # Wireshark leaves one behind eight characters
     if len(text) == len(shown) + 1 and gap > 0 and text[gap : gap + 1] == " ":
@@ -321,7 +297,7 @@ def _refuse_swapped(first: Row, words: list[tuple[list[_Cell], str]], data: byte
         plain, swapped = (all(shows(tail, _bytes_of(taken, turned)) for taken, tail in shown) for turned in (0, 1))
         if swapped and (begins_swapped or not plain):
             raise _swapped(first)
-    elif _is_prefixed((first.rest or "").lstrip()) or first.mark != ":" or begins_swapped:
+    elif (first.rest or "").lstrip()[:2] in PREFIXES or first.mark != ":" or begins_swapped:
         raise _swapped(first)
 
 
@@ -354,7 +330,7 @@ def _style(first: Row, kind: _Kind, words: list[tuple[list[_Cell], str]]) -> str
     tail = words[0][1].strip()
     if kind is not HEX:
         return "gdb x/b" if kind is _KINDS[-1] and first.mark in (":", "<") else kind.name
-    if first.rest is not None and first.rest.lstrip().startswith("0x"):
+    if (first.rest or "").lstrip().startswith("0x"):
         return "debugger memory dump"
     if first.mark == "|":
         return "Netty hex dump"
@@ -442,10 +418,8 @@ def _refuse_later_end(row: Row, first: Row, run: Run) -> None:
     alike = row.indent == first.indent and len(row.offset) == len(first.offset) >= 7
     if row.rest is None or row.rest.strip() or not alike:
         return
-    digits = "0123456789abcdef"
-    bases = [base for base in (16, 10, 8) if set(row.offset.lower()) <= set(digits[:base])]
     end = run.start + len(run.data)
-    if end not in [int(row.offset, base) for base in bases]:
+    if end not in [int(row.offset, base) for base in _bases([row])]:
         raise _lines_left_out(f"ends at offset {row.offset}, but byte {end} is the next", row.line)
 
 
@@ -470,7 +444,7 @@ def _may_be_dump(rows: list[Row], before: list[Run]) -> bool:
     """Return whether these rows are more than hex that happens to have a number in front."""
     first = rows[0]
     digits = unprefixed(first.offset)
-    if not first.mark and first.rest is not None and _is_prefixed(first.rest.lstrip()):
+    if not first.mark and first.rest is not None and first.rest.lstrip()[:2] in PREFIXES:
         return False  # "0x80 0x57": all of them are bytes
     if len(rows) > 1:
         return bool(first.mark) or len(digits) >= 3
@@ -518,8 +492,17 @@ def read_dump(text: str) -> Pasted | None:
 # -- character dumps, and dumps without offsets -------------------------------------------------------
 
 _OFFSET = lazy_pattern(r"[0-9a-fA-F]{6,8}(?= |$)")
+#: Each byte has four columns, and a space is a blank cell: only the columns show where it is.
 _OF_CHARACTERS = lazy_pattern(r"(?:[ ]{3}.|[ ]{2}\\.|[ ][0-7]{3})*")
 _WIDEST = 1000  # characters in a line of a dump that still has a text column
+
+
+def _in_hex(characters: str) -> str:
+    """Return a row of characters as one of hex digits, with a question mark for what is no byte."""
+    shown = [characters[at : at + 4].strip() or " " for at in range(0, len(characters), 4)]
+    escaped = ["\\" * (len(each) == 3 or each == "\\") + each for each in shown]
+    data = [unescape(each, digits=Digits.OCTAL) if each.isascii() else None for each in escaped]
+    return " ".join([byte.hex() if byte else "?" for byte in data])
 
 
 def read_characters(text: str) -> Pasted | None:
@@ -549,8 +532,8 @@ def read_characters(text: str) -> Pasted | None:
         # A blank at the end of a row is a byte too, though editors cut it: the offsets that are nearest say how many.
         sizes = {a.line: int(b.offset, base) - int(a.offset, base) for a, b in pairwise(shown)}
         sizes = {line: size for line, size in sizes.items() if size < longest + 16}
-        full = [r._replace(rest=(r.rest or "").ljust(4 * sizes[r.line])) if r.line in sizes else r for r in rows]
-        if run := _read_as(full, _CHARACTERS, base):
+        full = [r if r.rest is None else r._replace(rest=_in_hex(r.rest.ljust(4 * sizes.get(r.line, 0)))) for r in rows]
+        if run := _read_as(full, HEX, base):
             return Pasted("od -c", (run.data,), run.notes)
     return None
 
@@ -624,7 +607,7 @@ def _rows(text: str) -> list[_GridRow]:
         while cell := _CELL.match(cells, position):
             data += bytes.fromhex(unprefixed(cell["bytes"]))
             position = cell.end()
-            prefixed = prefixed or _is_prefixed(cell["bytes"])
+            prefixed = prefixed or cell["bytes"][:2] in PREFIXES
         all_bytes = bool(data) and "|" not in cells[position:] and (prefixed or not spelled)
         odd = "" if all_bytes or not _SPELLED.search("|" + cells) else cells[position:].split("|")[0].strip(" \t`")
         rows.append(_GridRow(number, offset[0] if offset else "", bytes(data) if all_bytes else None, odd))

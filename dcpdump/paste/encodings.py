@@ -17,27 +17,33 @@ from dcpdump.startup import lazy_pattern
 
 _ASCII_NAMES = """NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI
     DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US SP""".split()
-_NAMED = {name: value for value, name in enumerate(_ASCII_NAMES)} | {"DEL": 127}
-_NAME = "|".join(sorted(_NAMED, key=len, reverse=True))  # SOH before SO: Haskell writes the latter as SO\&H
-
-_ESCAPE = lazy_pattern(
-    r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2})|x\{(?P<braced>[0-9a-fA-F]{1,6})\}|u\{(?P<point>[0-9a-fA-F]{1,6})\}"
-    r"|u(?P<u4>[0-9a-fA-F]{4})|U(?P<u8>[0-9a-fA-F]{8})|(?P<digits>[0-9]{1,3})|(?P<name>" + _NAME + r")"
-    r"|(?P<newline>\n[ \t]*)|(?P<one>.))",
-    re.DOTALL,
-)
-_SIMPLE = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "e": 27, "s": 32, "E": 27}
-#: Escapes of bytes that a printer of one character for each byte would print as letters.
-_ABOVE = lazy_pattern(r"\\x(?:[aA][1-9a-ce-fA-CE-F]|[b-fB-F][0-9a-fA-F])")
-_NUMERIC = lazy_pattern(r"\\(?:[xX][0-9a-fA-F{]|[0-9]|u[0-9a-fA-F{]|" + _NAME + ")")
+_LETTERS = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "e": 27, "s": 32, "E": 27}
+_NAMED = {name: value for value, name in enumerate(_ASCII_NAMES)} | {"DEL": 127} | _LETTERS
+_NAMES = sorted(_NAMED, key=len, reverse=True)  # SOH before SO: Haskell writes the latter as SO\&H
+_NAME = "|".join(name for name in _NAMES if name not in _LETTERS)
 
 
 class Digits(Enum):
-    r"""What ``\123`` means."""
+    r"""What ``\123`` means, as the pattern of its digits."""
 
-    OCTAL = "octal"
-    DECIMAL = "decimal"
-    NUL = "NUL"  # \0 alone is an escape; the digits after it are text
+    OCTAL = "(?P<octal>[0-7]{1,3})"
+    DECIMAL = "(?P<decimal>[0-9]{1,3})"
+    NUL = "(?P<octal>[0-7])"  # \0 alone is an escape; the digits after it are text
+
+
+_ESCAPES = {
+    digits: lazy_pattern(
+        r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2}|\{[0-9a-fA-F]{1,6}\})"
+        r"|[uU](?P<point>(?<=u)\{[0-9a-fA-F]{1,6}\}|(?<=u)[0-9a-fA-F]{4}|(?<=U)[0-9a-fA-F]{8})"
+        rf"|{digits.value}|(?P<name>{'|'.join(_NAMES)})|(?P<empty>&|\n[ \t]*)|(?P<one>.))",
+        re.DOTALL,
+    )
+    for digits in Digits
+}
+_BASES = {"hex": 16, "octal": 8, "decimal": 10}
+#: Escapes of bytes that a printer of one character for each byte would print as letters.
+_ABOVE = lazy_pattern(r"\\x(?:[aA][1-9a-ce-fA-CE-F]|[b-fB-F][0-9a-fA-F])")
+_NUMERIC = lazy_pattern(r"\\(?:[xX][0-9a-fA-F{]|[0-9]|u[0-9a-fA-F{]|" + _NAME + ")")
 
 
 def numeric_escapes(body: str) -> int:
@@ -83,43 +89,23 @@ def _unescape(body: str, digits: Digits, single: bool) -> bytes | None:
     # A string that has raw bytes in it is a byte string, whose \u escapes are text; in one without, \u0080
     # is how JSON and Java print the byte.
     points_are_bytes = single or not re.search(r"(?<!\\)(?:\\\\)*\\x[89a-fA-F]", body)
-    for escape in _ESCAPE.finditer(body):
+    for escape in _ESCAPES[digits].finditer(body):
         data += _text(body[position : escape.start()], single)
         position = escape.end()
-        if escape["newline"] is not None:
-            continue
-        number = escape["hex"] or escape["braced"]
-        point = escape["u4"] or escape["u8"] or escape["point"]
-        if number:
-            if int(number, 16) > 255:
+        kind = escape.lastgroup or ""
+        shown = escape[kind].strip("{}") or escape[kind]
+        if kind in _BASES:
+            if (value := int(shown, _BASES[kind])) > 255:
                 return None
-            data.append(int(number, 16))
-        elif point:
-            data += _point(int(point, 16), points_are_bytes)
-        elif escape["digits"]:
-            text = escape["digits"]
-            if digits is Digits.DECIMAL:
-                if int(text) > 255:
-                    return None
-                data.append(int(text))
-            else:
-                taken = text[:1] if digits is Digits.NUL else (re.match(r"[0-7]*", text) or [""])[0]
-                if not taken or (value := int(taken, 8)) > 255:
-                    return None
-                data.append(value)
-                data += text[len(taken) :].encode()
-        elif escape["name"]:
-            data.append(_NAMED[escape["name"]])
-        else:
-            one = escape["one"]
-            if one in _SIMPLE:
-                data.append(_SIMPLE[one])
-            elif one == "&":
-                continue  # Haskell's empty escape, between a number and a digit
-            elif one.isascii() and not one.isalnum():
-                data += one.encode()
-            else:
+            data.append(value)
+        elif kind == "point":
+            data += _point(int(shown, 16), points_are_bytes)
+        elif kind == "name":
+            data.append(_NAMED[shown])
+        elif kind == "one":
+            if not shown.isascii() or shown.isalnum():
                 return None
+            data += shown.encode()
     if body.endswith("\\") and position < len(body):
         return None
     return bytes(data + _text(body[position:], single))

@@ -37,7 +37,6 @@ class _Token(NamedTuple):
     text: str
 
 
-_token = tuple.__new__  # what a NamedTuple's own constructor calls, at half the cost
 _COMMENT_LINE = lazy_pattern(r"/\*(?!.*/\*).*\*/[ \t]*$", re.M)  # a text column in a comment may itself hold "*/"
 _CAST = lazy_pattern(
     r"\((?:(?:un)?signed[ ]+)?(?:char|byte|Byte|u?int8_t|u?int8|sbyte|std::byte|u8|UInt8|uchar)\)"
@@ -74,12 +73,8 @@ def _tokens_of(text: str) -> list[_Token]:
     if all(there in (before + 1, 0) for before, there in pairwise([0, *indexes])):
         text = _INDEX.sub(lambda index: f"{index[1]}," if index[1] else "", text)
     text = _WRAPPED.sub(r"\1", _CAST.sub("", text))
-    found = []
-    for match in _TOKEN.finditer(text):
-        kind = match.lastgroup or "other"
-        if kind != "comment":
-            found.append(_token(_Token, (kind, match[kind])))
-    return found
+    found = [(match.lastgroup or "", match) for match in _TOKEN.finditer(text)]
+    return [_Token(kind, match[kind]) for kind, match in found if kind != "comment"]
 
 
 class _Quoted(NamedTuple):
@@ -107,32 +102,26 @@ def quoted(literal: str) -> _Quoted:
     return _Quoted(literal[:at].lower(), literal[at], literal[at + 1 : -1])
 
 
-_LANGUAGES: tuple[tuple[str, "re.Pattern[str]"], ...] = tuple(
-    (name, lazy_pattern(pattern))
-    for name, pattern in (
-        ("Go literal", r"\[ ?\d*(?:\.\.\.)? ?\] ?(?:byte|uint8)\b"),
-        ("gdb print", r"^\$ ?\d+ ="),
-        ("Rust literal", r"\bvec !|\b0x[0-9a-f]{2}u8|& ?\[|\[ ?u8"),
-        ("Java literal", r"new byte \["),
-        ("C# literal", r"new byte ?\[ ?\] ?\{"),
-        ("Kotlin literal", r"u?byteArrayOf|ubyteArrayOf"),
-        ("Scala literal", r"Array \[ Byte|Array \( -?\d+ ,"),
-        ("PHP array", r"[aA]rray \( (?:\[ )?\d+ (?:\] )?=>|array \( \d+ \) \{ \["),
-        ("JavaScript literal", r"Uint8Array|Buffer"),
-        ("Erlang binary", r"<<"),
-        ("Python literal", r"bytes ?\(|bytearray"),
-        ("C literal", r"(?:char|uint8_t|u8|uchar|byte)\b.{0,60}="),
-    )
-)
+_LANGUAGES = {
+    "Go literal": lazy_pattern(r"\[ ?\d*(?:\.\.\.)? ?\] ?(?:byte|uint8)\b"),
+    "gdb print": lazy_pattern(r"^\$ ?\d+ ="),
+    "Rust literal": lazy_pattern(r"\bvec !|\b0x[0-9a-f]{2}u8|& ?\[|\[ ?u8"),
+    "Java literal": lazy_pattern(r"new byte \["),
+    "C# literal": lazy_pattern(r"new byte ?\[ ?\] ?\{"),
+    "Kotlin literal": lazy_pattern(r"u?byteArrayOf|ubyteArrayOf"),
+    "Scala literal": lazy_pattern(r"Array \[ Byte|Array \( -?\d+ ,"),
+    "PHP array": lazy_pattern(r"[aA]rray \( (?:\[ )?\d+ (?:\] )?=>|array \( \d+ \) \{ \["),
+    "JavaScript literal": lazy_pattern(r"Uint8Array|Buffer"),
+    "Erlang binary": lazy_pattern(r"<<"),
+    "Python literal": lazy_pattern(r"bytes ?\(|bytearray"),
+    "C literal": lazy_pattern(r"(?:char|uint8_t|u8|uchar|byte)\b.{0,60}="),
+}
 
 
 def _language(tokens: list[_Token], otherwise: str) -> str:
     """Return the language that a list is written in, by the tokens before it; else ``otherwise``."""
     lead = " ".join(t.text for t in tokens[:24])
-    for name, shape in _LANGUAGES:
-        if shape.search(lead):
-            return name
-    return otherwise
+    return next((name for name, shape in _LANGUAGES.items() if shape.search(lead)), otherwise)
 
 
 def _string_name(tokens: list[_Token], prefix: str, count: int) -> str:
@@ -209,33 +198,25 @@ def _without_cut(inside: list[_Token]) -> tuple[list[_Token], tuple[str, ...]]:
 
 def _elements(inside: list[_Token]) -> list[list[_Token]] | None:
     """Return the tokens of each element: separated by commas, or by blanks where there are no commas."""
-    if not any(t.text in (",", ";") for t in inside):
-        if any(t.kind not in ("number", "word", "string", "repeats") for t in inside):
-            return None
-        elements: list[list[_Token]] = []
-        for token in inside:
-            if token.kind == "repeats" or (token.kind == "string" and elements and elements[-1][-1].kind == "number"):
-                if not elements:
-                    return None
-                elements[-1].append(token)
-            else:
-                elements.append([token])
-        return elements
-    elements = [[]]
+    commas = any(t.text in (",", ";") for t in inside)
+    if not commas and any(t.kind not in ("number", "word", "string", "repeats") for t in inside):
+        return None
+    elements: list[list[_Token]] = [[]]
     for token in inside:
+        last = elements[-1]
+        follows = token.kind == "repeats" or (token.kind == "string" and last and last[-1].kind == "number")
         if token.text in (",", ";"):
             elements.append([])
+        elif commas or not last or follows:
+            last.append(token)
         else:
-            elements[-1].append(token)
+            elements.append([token])
     if not elements[-1]:
         elements.pop()
-    keyed = [
-        e for e in elements if len(e) >= 3 and e[1].text in (":", "=>", "->") and e[0].text.strip("\"'").isdecimal()
-    ]
-    if keyed and len(keyed) == len(elements) and elements[0][0].text.strip("\"'") in ("0", "1"):
-        keys = [int(e[0].text.strip("\"'")[:9]) for e in elements]
-        if keys == list(range(keys[0], keys[0] + len(keys))) and (keyed[0][0].kind == "string" or len(keys) > 3):
-            return [e[2:] for e in elements]
+    keyed = [e for e in elements if len(e) > 2 and e[1].text in (":", "=>", "->")]
+    keys = [int(key[:9]) for e in keyed if (key := e[0].text.strip("\"'")).isdecimal()]
+    if keys and keys[0] in (0, 1) and keys == [*range(keys[0], keys[0] + len(elements))]:
+        return [e[2:] for e in elements] if len(keys) > 3 or elements[0][0].kind == "string" else elements
     return elements
 
 

@@ -7,6 +7,7 @@ the one above when it is nothing but hex after what every line begins with.
 import json
 import re
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
@@ -83,25 +84,20 @@ def read_log(text: str) -> Pasted | None:
     if not pieces:
         return _wrapped(text)
     parts: list[bytearray] = []
-    cut = False
     for piece in pieces:
         if not parts or has_header(piece.data):
             parts.append(bytearray(piece.data))
         else:
             parts[-1] += piece.data
-        cut = cut or piece.cut
     if not all(len(part) >= HEADER_LENGTH for part in parts):
         return None
-    notes = []
-    if any(p.prefix or p.skipped for p in pieces):
-        notes.append("log prefix dropped")
-    if any(p.behind for p in pieces):
-        notes.append("text behind the bytes dropped")
-    if skipped:
-        notes.append(f"{counted(skipped, 'line')} without bytes ignored")
-    if cut:
-        notes.append(CUT)
-    return Pasted("log lines", tuple(bytes(part) for part in parts), tuple(notes))
+    notes = {
+        "log prefix dropped": any(piece.prefix or piece.skipped for piece in pieces),
+        "text behind the bytes dropped": any(piece.behind for piece in pieces),
+        f"{counted(skipped, 'line')} without bytes ignored": skipped,
+        CUT: any(piece.cut for piece in pieces),
+    }
+    return Pasted("log lines", tuple(map(bytes, parts)), tuple(note for note, holds in notes.items() if holds))
 
 
 def _piece(number: int, line: str, before: _LogPiece | None) -> _LogPiece | None:
@@ -165,22 +161,17 @@ _STAMP = lazy_pattern(
 
 def read_prefixed(text: str) -> Pasted | None:
     """Return the bytes of dumps and literals whose every line is preceded by a time, a level, a name; or None."""
-    lines = text.split("\n")
-    stripped = []
-    any_prefix = False
-    for line in lines:
+    lines = []
+    for line in text.split("\n"):
         position = 0
-        while (stamp := _STAMP.match(line, position)) and stamp.end() > position and position < 300:
+        while position < 300 and (stamp := _STAMP.match(line, position)):
             position = stamp.end()
-        any_prefix = any_prefix or position > 0
-        stripped.append(line[position:].removeprefix(" "))
-    if not any_prefix:
+        lines.append(line[position:].removeprefix(" ") if position else line)
+    body = "\n".join(lines)
+    if body == text:
         return None
-    body = "\n".join(stripped)
     pasted = read_dump(body) or read_literal(body) or read_base64(body)
-    if pasted is None:
-        return None
-    return Pasted(pasted.dialect, pasted.parts, (*pasted.notes, "log prefix dropped"))
+    return pasted and Pasted(pasted.dialect, pasted.parts, (*pasted.notes, "log prefix dropped"))
 
 
 # -- frames that are printed field by field -----------------------------------------------------------
@@ -196,32 +187,38 @@ def read_fields(text: str) -> Pasted | None:
 
     Raise PasteError where a field that has to be known is not there, or is printed in words.
     """
-    if structs := [(found[1], dict(_GO_FIELD.findall(found[2]))) for found in _GO_STRUCT.finditer(text)]:
-        typed = all("DataType" in fields for _, fields in structs)
+    if structs := list(_GO_STRUCT.finditer(text)):
+        what, hint = f"this MC{structs[0][1]} has no number or bytes where a frame has", "print it with %#v"
+        typed = all("DataType:" in struct[2] for struct in structs)
         notes = ("put together from fields", *(("no data type is printed: taken as 0",) * (not typed)))
-        return Pasted("Go struct", tuple(_of_struct(*struct) for struct in structs), notes)
-    headers = tuple(_of_json(found[0]) for found in _JSON_HEADER.finditer(text))
-    notes = ("put together from fields", "the header alone: the log has no more of the frame")
-    return Pasted("header in JSON", headers, notes) if headers else None
+        return Pasted("Go struct", _frames(_of_struct, structs, what, hint), notes)
+    if headers := list(_JSON_HEADER.finditer(text)):
+        what, hint = "this JSON with a magic is no header of a request", "paste the frame's bytes, if there are any"
+        notes = ("put together from fields", "the header alone: the log has no more of the frame")
+        return Pasted("header in JSON", _frames(_of_json, headers, what, hint), notes)
+    return None
 
 
-def _of_struct(kind: str, fields: dict[str, str]) -> bytes:
-    """Return the frame of an MCRequest or MCResponse, as ``%#v`` prints it."""
-    fields = {"DataType": "0", "ExtMeta": "[]byte(nil)", **fields}
-    word = "Status" if kind == "Response" else "VBucket"
+def _frames(
+    of_fields: Callable[["re.Match[str]"], bytes], found: list["re.Match[str]"], what: str, hint: str
+) -> tuple[bytes, ...]:
     try:
-        opcode, datatype, vbucket_or_status, opaque, cas = (
-            int(fields[name], 0) for name in ("Opcode", "DataType", word, "Opaque", "Cas")
-        )
-        extras, key, *value = (_go_bytes(fields[name]) for name in ("Extras", "Key", "Body", "ExtMeta"))
-        body = b"".join((extras, key, *value))
-        magic = CLIENT_RESPONSE if kind == "Response" else CLIENT_REQUEST
-        lengths = 0, len(key), len(extras)
-        return pack_header(Header(magic, opcode, *lengths, datatype, vbucket_or_status, len(body), opaque, cas)) + body
-    except (KeyError, ValueError, struct.error) as error:
-        raise PasteError(
-            f"this MC{kind} has no number or bytes where a frame has", f"{error}", "print it with %#v"
-        ) from error
+        return tuple(map(of_fields, found))
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, struct.error) as error:
+        raise PasteError(what, f"{error}", hint) from error
+
+
+def _of_struct(printed: "re.Match[str]") -> bytes:
+    """Return the frame of an MCRequest or MCResponse, as ``%#v`` prints it."""
+    fields = {"DataType": "0", "ExtMeta": "[]byte(nil)", **dict(_GO_FIELD.findall(printed[2]))}
+    magic, slot = (CLIENT_RESPONSE, "Status") if printed[1] == "Response" else (CLIENT_REQUEST, "VBucket")
+    opcode, datatype, vbucket_or_status, opaque, cas = (
+        int(fields[name], 0) for name in ("Opcode", "DataType", slot, "Opaque", "Cas")
+    )
+    extras, key, *value = (_go_bytes(fields[name]) for name in ("Extras", "Key", "Body", "ExtMeta"))
+    body = b"".join((extras, key, *value))
+    lengths = 0, len(key), len(extras)
+    return pack_header(Header(magic, opcode, *lengths, datatype, vbucket_or_status, len(body), opaque, cas)) + body
 
 
 def _go_bytes(printed: str) -> bytes:
@@ -231,25 +228,21 @@ def _go_bytes(printed: str) -> bytes:
     return bytes(int(each, 0) for each in (shape[1] or "").replace(",", " ").split())
 
 
-def _of_json(text: str) -> bytes:
+def _of_json(printed: "re.Match[str]") -> bytes:
     """Return a header that a server logs of a request that it refuses."""
-    try:
-        fields = json.loads(text)
-        magic, opcode = _MAGICS[fields["magic"]], _OPCODES[fields["opcode"]]
-        named = fields["datatype"]
-        named = named if isinstance(named, list) else named.split(",")
-        datatype = sum(_DATATYPES[each.strip().lower()] for each in named)
-        # It logs the opaque as its own machine reads those four bytes, which is little-endian.
-        opaque = int.from_bytes(fields["opaque"].to_bytes(4, "little"), "big")
-        lengths = 0, fields["keylen"], fields["extlen"]
-        return pack_header(
-            Header(magic, opcode, *lengths, datatype, fields["vbucket"], fields["bodylen"], opaque, fields["cas"])
-        )
-    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, struct.error) as error:
-        raise PasteError("this JSON with a magic is no header of a request", f"{error}", _ANOTHER) from error
+    fields = json.loads(printed[0])
+    magic, opcode = _MAGICS[fields["magic"]], _OPCODES[fields["opcode"]]
+    named = fields["datatype"]
+    named = named if isinstance(named, list) else named.split(",")
+    datatype = sum(_DATATYPES[each.strip().lower()] for each in named)
+    # It logs the opaque as its own machine reads those four bytes, which is little-endian.
+    opaque = int.from_bytes(fields["opaque"].to_bytes(4, "little"), "big")
+    lengths = 0, fields["keylen"], fields["extlen"]
+    return pack_header(
+        Header(magic, opcode, *lengths, datatype, fields["vbucket"], fields["bodylen"], opaque, fields["cas"])
+    )
 
 
-_ANOTHER = "paste the frame's bytes, if there are any"
 #: Those whose bytes 2 and 3 are as the log says: it has no length of framing extras.
 _MAGICS = {magic.name: magic.value for magic in MAGICS.values() if not magic.flexible and not magic.response}
 _OPCODES = {message.name: message.opcode for message in MESSAGES.values()}

@@ -41,7 +41,7 @@ _IN_CODE = (
     ("hex after #", r"\#[xX]", 16),
 )
 #: Bytes that are all spelled alike: what such a paste is called, and a pattern of one, its digits in group 1.
-_BYTES = tuple(
+_BYTES = [
     (name, lazy_pattern(pattern))
     for name, pattern in (
         *((name, before + r"([0-9a-fA-F]{1,2})[uU#]?(?!\w)") for name, before, base in _IN_CODE if base == 16),
@@ -54,7 +54,7 @@ _BYTES = tuple(
         ("\\u escapes", r"\\{1,2}u\{([0-9a-fA-F]{1,2})\}"),
         ("hex character references", r"&#x([0-9a-fA-F]{1,2});"),
     )
-)
+]
 _DIGITS = {2: "[01_]", 8: "[0-7_]", 16: "[0-9a-fA-F_]"}
 _SUFFIX = r"\#?(?:\.toU?Byte(?:\(\))?|_?[ui](?:8|16|32|64|128|size)\b|uy\b|[uU]?[lLyY]{0,2}\b)"
 _PREFIXED = [before + _DIGITS[base] + "+" + "(?![0-9a-fA-F])" * (base == 2) for _, before, base in _IN_CODE]

@@ -40,9 +40,12 @@ def joined(all_of: Sequence[Pasted], dialect: str = "") -> Pasted:
     return Pasted(dialect or all_of[0].dialect, parts, tuple(dict.fromkeys(n for each in all_of for n in each.notes)))
 
 
+PREFIXES = ("0x", "0X")
+
+
 def unprefixed(digits: str) -> str:
     """Return hex digits without their 0x."""
-    return digits[2:] if digits[:2] in ("0x", "0X") else digits
+    return digits[2:] if digits[:2] in PREFIXES else digits
 
 
 def begins_frame(data: bytes) -> bool:
