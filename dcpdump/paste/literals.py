@@ -31,10 +31,22 @@ from dcpdump.text import counted
 
 
 class _Token(NamedTuple):
-    """A token, with the name of its kind."""
+    """A token, with the name of its kind, and how often it repeats, as gdb prints that."""
 
     kind: str
     text: str
+    prefix: str = ""  # of a string: what stands before its quotes, in small letters
+    times: int = 1
+
+    @property
+    def body(self) -> str:
+        """Return the inside of a string."""
+        return self.text[len(self.prefix) + 1 : -1]
+
+    @property
+    def is_single(self) -> bool:
+        """Return whether its escapes are those of single quotes, which many languages do not interpret."""
+        return self.text[len(self.prefix)] == "'" and "b" not in self.prefix
 
 
 _COMMENT_LINE = lazy_pattern(r"/\*(?!.*/\*).*\*/[ \t]*$", re.M)  # a text column in a comment may itself hold "*/"
@@ -50,8 +62,8 @@ _INDEX = lazy_pattern(r"(?:([^\s,{(\[])\s+)?(?<![\w$])\[(\d{1,9})\]\s*=>?(?=[\s\
 _TOKEN = lazy_pattern(
     r"""
     \s*(?:(?P<comment>//[^\n]*|/\*.*?\*/|[#%](?=[ \t!])[^\n]*)
-  | (?P<string>[A-Za-z]{0,2}\$?(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'))
-  | (?P<repeats><repeats[ ](?:\d+)[ ]times>)
+  | (?P<string>(?P<prefix>[A-Za-z]{0,2}\$?)(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^'\\]*(?:\\.[^'\\]*)*'))
+  | <repeats[ ](?P<repeats>\d+)[ ]times>
   | (?P<number>"""
     + NUMBER
     + r""")
@@ -73,33 +85,14 @@ def _tokens_of(text: str) -> list[_Token]:
     if all(there in (before + 1, 0) for before, there in pairwise([0, *indexes])):
         text = _INDEX.sub(lambda index: f"{index[1]}," if index[1] else "", text)
     text = _WRAPPED.sub(r"\1", _CAST.sub("", text))
-    found = [(match.lastgroup or "", match) for match in _TOKEN.finditer(text)]
-    return [_Token(kind, match[kind]) for kind, match in found if kind != "comment"]
-
-
-class _Quoted(NamedTuple):
-    """A string token in its parts: what stands before its quotes, in small letters, the quote, and the inside."""
-
-    prefix: str
-    quote: str
-    body: str
-    times: int = 1  # how often it repeats
-
-    @property
-    def single(self) -> bool:
-        """Return whether its escapes are those of single quotes, which many languages do not interpret."""
-        return self.quote == "'" and "b" not in self.prefix
-
-
-def _times_of(repeats: _Token) -> int:
-    """Return the number in ``<repeats 12 times>``."""
-    return int(re.sub(r"\D", "", repeats.text)[:9])
-
-
-def quoted(literal: str) -> _Quoted:
-    """Return a string token in its parts."""
-    at = min((i for i in (literal.find('"'), literal.find("'")) if i >= 0), default=0)
-    return _Quoted(literal[:at].lower(), literal[at], literal[at + 1 : -1])
+    found: list[_Token] = []
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or ""
+        if kind == "repeats" and found:
+            found[-1] = found[-1]._replace(times=int(match[kind][:9]))
+        elif kind != "comment":
+            found.append(_Token(kind, match[kind], (match["prefix"] or "").lower()))
+    return found
 
 
 _LANGUAGES = {
@@ -128,7 +121,7 @@ def _string_name(tokens: list[_Token], prefix: str, count: int) -> str:
     """Return the name of a string of ``count`` pieces, of which the first has ``prefix``."""
     if prefix in ("b", "br", "rb"):
         return "bytes literal"
-    if any(t.kind == "repeats" for t in tokens):
+    if any(t.times > 1 for t in tokens):
         return "gdb string"
     if any(t.text in ("byte", "uint8") for t in tokens[:8]):
         return "Go literal"
@@ -169,7 +162,7 @@ def _list_of(inside: list[_Token], binary: bool) -> Pasted | None:
         plain = _plain_numbers([e[0].text for e in elements])
         if plain is not None:
             return plain.noted(*notes)
-    texts = [quoted(e[0].text).body for e in elements if e[0].kind == "string"] if all(elements) else []
+    texts = [e[0].body for e in elements if e[0].kind == "string"] if all(elements) else []
     if len({len(text) for text in texts if text[:2] != "0x"}) > 1 and any(map(_PAIR.fullmatch, texts)):
         return None  # pairs of digits, and something else
     data = bytearray()
@@ -199,12 +192,12 @@ def _without_cut(inside: list[_Token]) -> tuple[list[_Token], tuple[str, ...]]:
 def _elements(inside: list[_Token]) -> list[list[_Token]] | None:
     """Return the tokens of each element: separated by commas, or by blanks where there are no commas."""
     commas = any(t.text in (",", ";") for t in inside)
-    if not commas and any(t.kind not in ("number", "word", "string", "repeats") for t in inside):
+    if not commas and any(t.kind not in ("number", "word", "string") for t in inside):
         return None
     elements: list[list[_Token]] = [[]]
     for token in inside:
         last = elements[-1]
-        follows = token.kind == "repeats" or (token.kind == "string" and last and last[-1].kind == "number")
+        follows = token.kind == "string" and last and last[-1].kind == "number"  # gdb prints 128 '\200'
         if token.text in (",", ";"):
             elements.append([])
         elif commas or not last or follows:
@@ -233,29 +226,21 @@ def _element(element: list[_Token]) -> bytes | None:
     """Return the bytes of one element of a list, or None."""
     if not element:
         return None
-    head, rest = element[0], element[1:]
-    times = 1
-    if rest and rest[-1].kind == "repeats":
-        times = _times_of(rest[-1])
-        if times > LIMIT:
-            return None
-        rest = rest[:-1]
+    head, rest, times = element[0], element[1:], element[-1].times
+    if times > LIMIT:
+        return None
     if head.kind == "string":
-        if rest:
+        body, rust = head.body, head.prefix == "b"
+        if rest or len(body) * times > LIMIT:
             return None
-        string = quoted(head.text)
-        body = string.body
         if _HEX_WORD.fullmatch(body.removeprefix("0x")) and (len(body) == 2 or body[:2] == "0x"):
             return bytes([int(body, 16)]) * times
-        if len(body) * times > LIMIT:
-            return None
-        rust = string.prefix == "b"
-        data = unescape(body, single=string.single, rust=rust, digits=None if rust else Digits.OCTAL)
+        data = unescape(body, single=head.is_single, rust=rust, digits=None if rust else Digits.OCTAL)
         return None if data is None else data * times
     if head.kind != "number":
         return None
-    if rest and rest[0].kind == "string" and len(rest) == 1:
-        rest = []  # gdb prints 128 '\200'
+    if len(rest) == 1 and rest[0].kind == "string":
+        rest = []
     value = number(head.text)
     if value is None:
         return None
@@ -287,7 +272,7 @@ def _read_strings(tokens: list[_Token]) -> Pasted | None:
         data = _join(strings)
         if data is None:
             continue
-        if len(strings) == 1 and not first.single:
+        if len(strings) == 1 and not first.is_single:
             data = in_latin_1(first.body, data)
         if all(0x20 <= b < 0x7F or b in b"\n\t\r" for b in data):
             texts += [inner.noted(*notes)] if (inner := _text_of_bytes(data.decode("ascii"))) else []
@@ -300,19 +285,17 @@ def _read_strings(tokens: list[_Token]) -> Pasted | None:
     return joined(chosen) if chosen else None
 
 
-def _groups(tokens: list[_Token]) -> list[tuple[list[_Quoted], tuple[str, ...]]]:
+def _groups(tokens: list[_Token]) -> list[tuple[list[_Token], tuple[str, ...]]]:
     """Return strings that stand together, adjacent or joined by an operator, each with a note on an ellipsis behind."""
-    groups: list[tuple[list[_Quoted], tuple[str, ...]]] = []
-    printed_by_gdb = any(t.kind == "repeats" for t in tokens)
+    groups: list[tuple[list[_Token], tuple[str, ...]]] = []
+    printed_by_gdb = any(t.times > 1 for t in tokens)
     is_open = False
     for token in tokens:
         if token.kind == "string":
             if not is_open:
                 groups.append(([], ()))
-            groups[-1][0].append(quoted(token.text))
+            groups[-1][0].append(token)
             is_open = True
-        elif token.kind == "repeats" and groups:
-            groups[-1][0][-1] = groups[-1][0][-1]._replace(times=_times_of(token))
         elif token.kind == "ellipsis" and groups and is_open:
             groups[-1] = (groups[-1][0], (CUT,))
         elif token.text not in _GLUE and token.text[0] != "\\" and not (token.text == "," and printed_by_gdb):
@@ -320,17 +303,17 @@ def _groups(tokens: list[_Token]) -> list[tuple[list[_Quoted], tuple[str, ...]]]
     return groups
 
 
-def _join(strings: list[_Quoted]) -> bytes | None:
+def _join(strings: list[_Token]) -> bytes | None:
     first = strings[0]
-    digits = meaning_of_digits(first.body, rust=first.prefix == "b" and first.quote == '"')
-    alike = all(s.times == 1 for s in strings) and len({(s.single, "r" in s.prefix) for s in strings}) == 1
+    digits = meaning_of_digits(first.body, rust=first.text[:2].lower() == 'b"')
+    alike = all(s.times == 1 for s in strings) and len({(s.is_single, "r" in s.prefix) for s in strings}) == 1
     # Each piece ends its own escapes, so that "\x0" "1" is two characters.
-    decoded = [(_decode(string, string.single and alike, digits), string.times) for string in strings]
+    decoded = [(_decode(string, string.is_single and alike, digits), string.times) for string in strings]
     parts = [data * times for data, times in decoded if data is not None]
     return b"".join(parts) if len(parts) == len(strings) else None
 
 
-def _decode(string: _Quoted, single: bool, digits: Digits) -> bytes | None:
+def _decode(string: _Token, single: bool, digits: Digits) -> bytes | None:
     if bytea := _of_bytea(string.body):
         return bytea
     if "r" in string.prefix:
