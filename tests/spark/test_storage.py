@@ -1,6 +1,7 @@
 """Captures and tables in object storage, against a server of S3 on this machine."""
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -21,6 +22,7 @@ from tests.support.live import children_of
 from tests.support.tables import exported, found, ordered
 
 SAMPLES = ("replica", "damage", "slow-consumer")
+TABLES = ("frames", "gaps", "streams", "findings", "files")
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +91,17 @@ def stored(folder: str, table: str) -> list[dict[str, Any]]:
     from pyarrow import fs
 
     system, rows = s3(), []
-    for each in system.get_file_info(fs.FileSelector(f"{folder}/{table}", recursive=True)):
+    for each in system.get_file_info(fs.FileSelector(f"{folder}/{table}", allow_not_found=True, recursive=True)):
         if each.type is fs.FileType.File:
             rows += pq.ParquetFile(each.path, filesystem=system).read().to_pylist()
     return ordered(rows)
+
+
+def top(folder: str) -> set[str]:
+    """Return the names of what is in a folder of the bucket."""
+    from pyarrow import fs
+
+    return {each.base_name for each in s3().get_file_info(fs.FileSelector(folder))}
 
 
 def named(rows: list[dict[str, Any]], archive: str) -> list[dict[str, Any]]:
@@ -129,8 +138,8 @@ def cluster() -> Iterator[str]:
         shutil.rmtree(left)
 
 
-def kill_executor(driver: int) -> bool:
-    """Kill an executor of a driver once it has started Python; return whether one was."""
+def executor_of(driver: int) -> int | None:
+    """Return an executor of a driver once it has started Python."""
     for java in children_of(driver):
         for executor in children_of(java):
             with suppress(FileNotFoundError):  # what starts Java was there for a moment
@@ -138,13 +147,19 @@ def kill_executor(driver: int) -> bool:
                 if is_one and any(
                     b"pyspark.daemon" in Path(f"/proc/{each}/cmdline").read_bytes() for each in children_of(executor)
                 ):
-                    os.kill(executor, signal.SIGKILL)
-                    return True
-    return False
+                    return executor
+    return None
+
+
+def await_executor(started: "subprocess.Popen[bytes]") -> int:
+    """Return an executor that works for a driver."""
+    while (executor := executor_of(started.pid)) is None:
+        assert started.poll() is None, "it ended before an executor was there"
+    return executor
 
 
 @pytest.mark.nightly
-def test_executors_of_their_own_read_and_write_object_storage_though_one_is_killed(
+def test_executors_of_their_own_read_and_write_object_storage_though_one_is_killed_and_a_driver_was(
     archive: str, bucket: str, cluster: str, tmp_path: Path
 ) -> None:
     words = (
@@ -153,26 +168,34 @@ def test_executors_of_their_own_read_and_write_object_storage_though_one_is_kill
     words += " --conf spark.executor.memory=768m"
     for java in ("driver", "executor"):  # which is to start fast rather than to become fast
         words += f" --conf 'spark.{java}.defaultJavaOptions={FAST_START}'"
+    command = [sys.executable, "-m", "dcpdump", *shlex.split(words)]
     errors = tmp_path / "errors"
     with errors.open("wb") as err:
-        started = subprocess.Popen([sys.executable, "-m", "dcpdump", *shlex.split(words)], stdout=err, stderr=err)
-        while not kill_executor(started.pid):
-            assert started.poll() is None, "it ended before one could be killed"
+        with subprocess.Popen(command, stdout=err, stderr=err) as started:
+            executor = await_executor(started)
+            started.kill()
+        ends = time.monotonic() + 60
+        while Path(f"/proc/{executor}").exists():  # which ends with its driver
+            assert time.monotonic() < ends
+            time.sleep(0.1)
+        assert [stored(f"{bucket}/spark", table) for table in TABLES] == [[]] * len(TABLES)
+        errors.write_bytes(b"")
+        started = subprocess.Popen(command, stdout=err, stderr=err)
+        os.kill(await_executor(started), signal.SIGKILL)
         assert (started.wait(), errors.read_text()) == (4, "")
     assert stored(f"{bucket}/spark", "frames") == named(exported(expected(tmp_path), "frames"), archive)
     run(f"dcpdump pipeline {archive} -o {tmp_path}/local --engine local -q")
-    for table in ("gaps", "files", "streams", "findings"):
+    for table in TABLES[1:]:
         assert stored(f"{bucket}/spark", table) == found(tmp_path / "local", table), table
+    left = top(f"{bucket}/spark") - set(TABLES)  # as the page of help says: nothing there shows whose run still writes
+    assert [re.sub("[0-9a-f]{12}", "…", each) for each in left] == [".x.….part"]
 
 
-def test_a_second_startedleaves_only_its_own_rows_and_nothing_beside(archive: str, bucket: str) -> None:
-    from pyarrow import fs
-
+def test_a_second_run_leaves_only_its_own_rows_and_nothing_beside(archive: str, bucket: str) -> None:
     for name in ("replica", "damage"):
         run(f"dcpdump pipeline {archive}/{name}.pcap -o s3://{bucket}/again --capture-id x --engine local -q")
     assert {row["file"] for row in stored(f"{bucket}/again", "frames")} == {f"{archive}/damage.pcap"}
-    top = {each.base_name for each in s3().get_file_info(fs.FileSelector(f"{bucket}/again"))}
-    assert top == {"frames", "gaps", "streams", "findings", "files"}
+    assert top(f"{bucket}/again") == set(TABLES)
 
 
 def test_a_glob_chooses_among_objects(archive: str, tmp_path: Path) -> None:
