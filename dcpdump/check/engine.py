@@ -7,12 +7,11 @@ from functools import lru_cache
 
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.evidence import PendingEvidence, at_end
-from dcpdump.check.finding import Finding, unmarked
+from dcpdump.check.finding import Finding
 from dcpdump.check.meaning import is_astray
 from dcpdump.check.rule import (
     EVENTS,
     RESPONSE,
-    SUSPENSIONS,
     Answer,
     Broken,
     Delayed,
@@ -393,7 +392,7 @@ class RuleEngine:
             scope = remark.scope or rule.scope
             reason = _reason(scope, frame, connection, stream if stream.known else None)
             if not reason and doubted:
-                reason = SUSPENSIONS[Suspend.REPLICA]
+                reason = Suspend.REPLICA.text
             if not reason and remark.ordered and connection.window.out_of_order:
                 reason = _OUT_OF_ORDER
             if reason:
@@ -404,7 +403,7 @@ class RuleEngine:
             finding = Finding(
                 rule,
                 Severity.UNKNOWN if reason else remark.severity or rule.severity,
-                unmarked(remark.message),
+                remark.message,
                 connection.number,
                 at.number,
                 at.ts_ns,
@@ -412,7 +411,6 @@ class RuleEngine:
                 stream.stream_id if stream.known else at.stream_id,
                 remark.status or rule.status,
                 reason,
-                remark.message,
             )
             if reason or scope not in _WAIT:
                 self._emit(finding)
@@ -469,7 +467,7 @@ def _reason(scope: Scope, frame: FrameEvent, connection: ConnectionState, stream
             return ""
     elif not stream.doubtful:
         return ""
-    return stream.knowledge.reason or (connection.lost.text if stream.lost else SUSPENSIONS[Suspend.START])
+    return stream.knowledge.reason or (connection.lost.text if stream.lost else Suspend.START.text)
 
 
 def _vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> int | None:

@@ -52,7 +52,7 @@ class Finding:
 
     rule: Rule
     severity: Severity
-    message: str
+    marked: str  #: the message, with what it quotes marked
     connection: int
     frame: int
     ts_ns: int | None
@@ -60,9 +60,13 @@ class Finding:
     stream_id: int = 0
     status: str = ""  #: what a conforming peer would have answered
     reason: str = ""  #: of an unknown one: why there is no verdict
-    marked: str = field(default="", compare=False, repr=False)  #: the message, with what it quotes marked
     times: int = field(default=1, compare=False)  #: above 1: it stands for so many that are only counted
     last: int = field(default=0, compare=False)  #: the frame of the last of those
+
+    @property
+    def message(self) -> str:
+        """Return the sentence that says what was found."""
+        return unmarked(self.marked)
 
     @property
     def place(self) -> tuple[str, int, int | None, int, bool]:
@@ -73,47 +77,13 @@ class Finding:
 
     def hidden(self, redactor: Redactor) -> "Finding":
         """Return it with what its message quotes hashed, and the numbers left out that may be bytes of values."""
-        return replace(self, message=hidden(self.marked, redactor), marked="") if self.marked else self
+        return replace(self, marked=hidden(self.marked, redactor))
 
 
 # -- folding ------------------------------------------------------------------------------------------
 # Of the same finding again and again the first few are shown, and the rest is counted; or all, by rule.
 
 SHOWN = 20
-
-
-class Fold:
-    """A collection of findings that keeps the first ``shown`` (None: all) of each rule and stream, and counts all."""
-
-    def __init__(self, shown: int | None = SHOWN) -> None:
-        self._limit = shown
-        self._met: Counter[tuple[str, int, int | None, int, bool]] = Counter()
-        self.kept: list[Finding] = []
-        self.counts: Counter[Severity] = Counter()
-
-    def add(self, finding: Finding) -> None:
-        """Add a finding."""
-        place = finding.place
-        self.counts[finding.severity] += finding.times
-        met = self._met[place] = self._met[place] + finding.times
-        if self._limit is None or met <= self._limit:
-            self.kept.append(finding)
-
-    def hide(self, redactor: Redactor) -> None:
-        """Hash the data in messages."""
-        self.kept = [finding.hidden(redactor) for finding in self.kept]
-
-    def findings(self) -> list[tuple[Finding, int]]:
-        """Return the kept findings in the order of frames; the last of each kind has the number of further ones."""
-        left = Counter(finding.place for finding in self.kept)
-        out: list[tuple[Finding, int]] = []
-        for finding in sorted(self.kept, key=lambda finding: (finding.frame, finding.rule.code)):
-            left[finding.place] -= 1
-            more = 0 if left[finding.place] or self._limit is None else self._met[finding.place] - self._limit
-            out.append((finding, max(0, more)))
-        return out
-
-
 _RANKS = {severity: rank for rank, severity in enumerate(Severity)}
 
 
@@ -122,40 +92,70 @@ class RuleTotal:
     """The number of one rule's findings of one severity, with an example."""
 
     example: Finding  #: the first of them
-    last: int  #: frame
+    last: int = 0  #: frame
     count: int = 0
     connections: set[int] = field(default_factory=set)
     vbuckets: set[int] = field(default_factory=set)
 
+    def add(self, finding: Finding) -> None:
+        """Count a finding."""
+        if finding.marked and (finding.frame < self.example.frame or not self.example.marked):
+            self.example = finding
+        self.count += finding.times
+        self.last = max(self.last, finding.frame, finding.last)
+        self.connections.add(finding.connection)
+        if finding.vbucket is not None:
+            self.vbuckets.add(finding.vbucket)
 
-class RuleTotals:
-    """The findings of all rules, counted."""
 
-    def __init__(self) -> None:
+class Fold:
+    """Findings, of which the first ``shown`` (None: all) of each rule and stream are kept, and all are counted."""
+
+    def __init__(self, shown: int | None = SHOWN) -> None:
+        self._limit = shown
+        self._met: Counter[tuple[str, int, int | None, int, bool]] = Counter()
+        self._kept: list[Finding] = []
         self._totals: dict[tuple[str, Severity], RuleTotal] = {}
 
     def add(self, finding: Finding) -> None:
-        """Count a finding."""
+        """Add a finding."""
+        place = finding.place
+        met = self._met[place] = self._met[place] + finding.times
+        if self._limit is None or met <= self._limit:
+            self._kept.append(finding)
         key = finding.rule.code, finding.severity
-        total = self._totals.get(key)
-        if total is None:
-            total = self._totals[key] = RuleTotal(finding, finding.frame)
-        elif finding.message and (finding.frame < total.example.frame or not total.example.message):
-            total.example = finding
-        total.count += finding.times
-        total.last = max(total.last, finding.frame, finding.last)
-        total.connections.add(finding.connection)
-        if finding.vbucket is not None:
-            total.vbuckets.add(finding.vbucket)
-
-    def all(self) -> list[RuleTotal]:
-        """Return the totals, the worst first, then as they begin."""
-        found = self._totals.values()
-        return sorted(
-            found, key=lambda each: (_RANKS[each.example.severity], each.example.frame, each.example.rule.code)
-        )
+        if key not in self._totals:
+            self._totals[key] = RuleTotal(finding)
+        self._totals[key].add(finding)
 
     def hide(self, redactor: Redactor) -> None:
-        """Hash the data in examples."""
+        """Hash the data in messages."""
+        self._kept = [finding.hidden(redactor) for finding in self._kept]
         for total in self._totals.values():
             total.example = total.example.hidden(redactor)
+
+    def findings(self) -> list[tuple[Finding, int]]:
+        """Return the kept findings in the order of frames; the last of each kind has the number of further ones."""
+        left = Counter(finding.place for finding in self._kept)
+        out: list[tuple[Finding, int]] = []
+        for finding in sorted(self._kept, key=lambda finding: (finding.frame, finding.rule.code)):
+            left[finding.place] -= 1
+            more = 0 if left[finding.place] or self._limit is None else self._met[finding.place] - self._limit
+            out.append((finding, max(0, more)))
+        return out
+
+    def totals(self) -> list[RuleTotal]:
+        """Return the findings by rule and severity, the worst first, then as they begin."""
+
+        def order(total: RuleTotal) -> tuple[int, int, str]:
+            first = total.example
+            return _RANKS[first.severity], first.frame, first.rule.code
+
+        return sorted(self._totals.values(), key=order)
+
+    def counts(self) -> Counter[Severity]:
+        """Return how many findings there are of each severity."""
+        found: Counter[Severity] = Counter()
+        for (_, severity), total in self._totals.items():
+            found[severity] += total.count
+        return found

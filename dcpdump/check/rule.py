@@ -122,28 +122,21 @@ CanSkipRun = Callable[[DocumentRun, Inspected, ConnectionState, Stream], bool | 
 
 
 class Suspend(Enum):
-    """Reasons that suspend a rule. The values are codes."""
+    """When a rule is not judged: a code, and in words."""
 
-    START = "m"
-    LOST = "g"
-    OUT_OF_ORDER = "o"
-    HISTORY = "h"
-    FILTER = "f"
-    REPLICA = "r"  #: it may be one: then there is no verdict
-    CACHE_TRANSFER = "x"
+    START = "m", "the start of the connection or of the stream was not captured"
+    LOST = "g", "bytes were lost before, so that the state is not certain"
+    OUT_OF_ORDER = "o", "inside an out-of-order snapshot"
+    HISTORY = "h", "a change-stream snapshot"
+    FILTER = "f", "a collection or scope filter"
+    REPLICA = "r", "the source may be a replica: its request does not insist on an active vbucket"  # it is unknown then
+    CACHE_TRANSFER = "x", "during a cache transfer"
+
+    def __init__(self, code: str, text: str) -> None:
+        self.code, self.text = code, text
 
 
 START, LOST, FILTER, REPLICA = Suspend.START, Suspend.LOST, Suspend.FILTER, Suspend.REPLICA
-#: When a rule is not judged, in words.
-SUSPENSIONS = {
-    Suspend.START: "the start of the connection or of the stream was not captured",
-    Suspend.LOST: "bytes were lost before, so that the state is not certain",
-    Suspend.OUT_OF_ORDER: "inside an out-of-order snapshot",
-    Suspend.HISTORY: "a change-stream snapshot",
-    Suspend.FILTER: "a collection or scope filter",
-    Suspend.REPLICA: "the source may be a replica: its request does not insist on an active vbucket",
-    Suspend.CACHE_TRANSFER: "during a cache transfer",
-}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

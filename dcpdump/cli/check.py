@@ -7,7 +7,7 @@ import click
 
 from dcpdump import __version__
 from dcpdump.check.engine import RuleEngine
-from dcpdump.check.finding import SHOWN, Finding, Fold, RuleTotal, RuleTotals
+from dcpdump.check.finding import SHOWN, Finding, Fold, RuleTotal
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, StreamChoice, analysis
@@ -55,7 +55,7 @@ class Checking(LedgerConsumer):
         self._engine = RuleEngine(self._keep, rules, self.ledger, shown=limit if chosen.since is None else None)
         self._lose = self._engine.lose
         self._fold = Fold(limit)
-        self._totals = None if everything else RuleTotals()
+        self._everything = everything
 
     @classmethod
     def of(cls, asked: AnalysisRequest) -> "Self":
@@ -90,14 +90,10 @@ class Checking(LedgerConsumer):
     def _hide(self, redactor: Redactor) -> None:
         super()._hide(redactor)
         self._fold.hide(redactor)
-        if self._totals is not None:
-            self._totals.hide(redactor)
 
     def _keep(self, finding: Finding) -> None:
         if self._wants(finding):
             self._fold.add(finding)
-            if self._totals is not None:
-                self._totals.add(finding)
 
     def _wants(self, finding: Finding) -> bool:
         wanted, connection = self._wanted, self.ledger.connections[finding.connection]
@@ -118,12 +114,12 @@ class Checking(LedgerConsumer):
     @property
     def total(self) -> Line:
         """Return the sum of all findings."""
-        return findings.total(self._fold.counts, len(self.rules), self._engine.streams, self._engine.partly)
+        return findings.total(self._fold.counts(), len(self.rules), self._engine.streams, self._engine.partly)
 
     @property
     def totals(self) -> list[RuleTotal] | None:
         """Return what was found rule by rule; None where each finding is to be listed."""
-        return None if self._totals is None else self._totals.all()
+        return None if self._everything else self._fold.totals()
 
 
 class CheckReading(Checking):
@@ -140,10 +136,10 @@ class CheckReading(Checking):
 
     def wrong(self, judge: Judge | None = None) -> str | None:
         """Return the first finding that is as bad as --fail-on names, in words; None where none is."""
-        if not any(self._fold.counts[severity] for severity in self._bad):
-            return None
-        first = next(finding for finding, _ in self.findings if finding.severity in self._bad)
-        return f"{first.rule.title} ({first.rule.code}), frame {first.frame}: {first.message}"
+        first = next((finding for finding, _ in self.findings if finding.severity in self._bad), None)
+        return (
+            None if first is None else f"{first.rule.title} ({first.rule.code}), frame {first.frame}: {first.message}"
+        )
 
     @classmethod
     def instead(cls, options: dict[str, Any]) -> int | None:

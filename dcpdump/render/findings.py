@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
 from dcpdump.check.finding import Finding, RuleTotal
-from dcpdump.check.rule import SUSPENSIONS, Rule, Severity
+from dcpdump.check.rule import Rule, Severity
 from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.words import ranges
 from dcpdump.escape import safe
@@ -152,7 +152,7 @@ def page(rule: Rule, width: int | None = _WIDTH) -> Iterator[Line]:
     if rule.source:
         yield Line(LineKind.FIELD, f"Source: {rule.source}")
     for each in rule.off:
-        yield Line(LineKind.FIELD, f"Not judged when: {SUSPENSIONS[each]}")
+        yield Line(LineKind.FIELD, f"Not judged when: {each.text}")
 
 
 #: How many entries of a list of numbers are shown.
@@ -225,7 +225,7 @@ RULES = ColumnSet[Rule](
     Column("severity", lambda rule: rule.severity.value),
     Column("title", lambda rule: rule.title),
     Column("status", lambda rule: rule.status, type=TEXT, meaning="the status that a conforming peer answers"),
-    Column("off", lambda rule: [each.value for each in rule.off], type="[text]", meaning="when it is not judged"),
+    Column("off", lambda rule: [each.code for each in rule.off], type="[text]", meaning="when it is not judged"),
     Column("spec", lambda rule: rule.source),
 )
 

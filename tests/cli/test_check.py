@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dcpdump.check.finding import Finding, RuleTotals
+from dcpdump.check.finding import Finding, Fold
 from dcpdump.check.rule import Severity
 from dcpdump.check.rules import RULES
 from dcpdump.render.diagnosis import TROUBLES
@@ -111,10 +111,10 @@ def test_what_is_unknown_is_a_line_a_rule_with_the_reason() -> None:
 
 def test_vbuckets_are_shortened() -> None:
     finding = Finding(RULES[0], Severity.VIOLATION, "text", 0, 7, None)
-    totals = RuleTotals()
+    totals = Fold()
     for at, vbucket in enumerate([*range(64), 100, 102, 104, 106, 108]):
         totals.add(replace(finding, vbucket=vbucket, connection=at % 2, frame=7 + at))
-    _, line = BY_RULE.table(totals.all()).lines()
+    _, line = BY_RULE.table(totals.totals()).lines()
     title = RULES[0].title
     assert line.text == f"violation  DCP101     69  0,1   0-63,100,102,104,… (69)  #7..75  {title}, e.g. text"
 
