@@ -45,11 +45,11 @@ def together(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
             continue
         worst = min(group, key=lambda trouble: trouble.rank)
         numbers = tuple(sorted({number for trouble in group for number in trouble.connections}))
-        listed = (",".join(map(str, numbers)),) if len(numbers) <= words.LISTED else ()
+        listed = tuple(map(str, numbers)) if len(numbers) <= words.LISTED else ()
         yield replace(
             worst,
             text=f"{counted(len(numbers), 'connection')}, such as: {worst.text}",
-            command=_on(worst.command, listed),
+            command=worst.command._replace(connections=listed),
             count=len(numbers),
             connections=numbers,
             streams=tuple(stream for trouble in group for stream in trouble.streams),
@@ -57,21 +57,13 @@ def together(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
         )
 
 
-def _on(command: Command, connections: tuple[str, ...]) -> Command:
-    """Return a command on a connection as one on others; without any, on all."""
-    at = command.options.index("--connection")
-    chosen = ("--connection", *connections) if connections else ()
-    return command._replace(options=(*command.options[:at], *chosen, *command.options[at + 2 :]))
-
-
 def flow_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield what flow control did, and what of it does not add up."""
-    several = len(evidence.dcp) > 1
     for each in evidence.connections:
         if not each.has_both_sides:
             continue
-        found = _blocked(evidence, each, several) or _exceeded(each, several)
-        wrongly = _miscounted(each, several)
+        found = _blocked(evidence, each) or _exceeded(evidence, each)
+        wrongly = _miscounted(evidence, each)
         if found is not None and wrongly is not None:
             cause, sign = (found, wrongly) if found.wrong or not wrongly.wrong else (wrongly, found)
             yield replace(cause, follows=(sign.text,))
@@ -79,18 +71,19 @@ def flow_troubles(evidence: Evidence) -> Iterator[Trouble]:
             yield from filter(None, (found, wrongly))
 
 
-def _miscounted(each: ConnectionState, several: bool) -> Trouble | None:
+def _miscounted(evidence: Evidence, each: ConnectionState) -> Trouble | None:
     """Return what is acknowledged too much or too little; None where that adds up."""
     found = leak(each.window)
     if found is None:
         return None
-    text = f"{words.who(each, several)} {found.in_words}"
+    text = f"{words.who(each, evidence.several)} {found.in_words}"
     where = (each.number,)
-    command = on("flow", where)
-    return Trouble(Situation.MISCOUNTED, text, command, cause="leak", connections=where, certain=found.certain)
+    return Trouble(
+        Situation.MISCOUNTED, text, on("flow", where), cause="leak", connections=where, certain=found.certain
+    )
 
 
-def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Trouble | None:
+def _blocked(evidence: Evidence, each: ConnectionState) -> Trouble | None:
     now, window = each.until(evidence.now_ns), each.window
     found = flow_status(each, now)
     still = found.state is FlowState.BLOCKED
@@ -100,7 +93,7 @@ def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Troubl
     time = _watched(each, now)
     if not _slows(total, lasted, time):
         return None
-    name = words.who(each, several)
+    name = words.who(each, evidence.several)
     streams = tuple(stream for stream, verdict in evidence.judged if stream.connection is each and verdict.degree)
     held = tuple(stream for stream in streams if not stream.ended)
     certain = stands_still(each, now, IDLE_NS)
@@ -127,7 +120,6 @@ def _blocked(evidence: Evidence, each: ConnectionState, several: bool) -> Troubl
 
 def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield the connections of which one end does not read, or does not answer, so that TCP holds the other up."""
-    several = len(evidence.dcp) > 1
     for each in evidence.connections:
         now = each.until(evidence.now_ns)
         for found in tcp_faults(each, now):
@@ -147,7 +139,7 @@ def held_up_troubles(evidence: Evidence) -> Iterator[Trouble]:
             )
             yield Trouble(
                 Situation(found.fault.value),
-                f"the {found.end} of {words.who(each, several)} {said.does} {when}",
+                f"the {found.end} of {words.who(each, evidence.several)} {said.does} {when}",
                 on("flow", (each.number,)),
                 f"{said.seen}; {said.so}: {_often(intervals)}",
                 found.fault.value,
@@ -182,7 +174,7 @@ def _often(intervals: Intervals) -> str:
     return f"{counted(len(intervals), 'time')}, the longest{of} from {clock(longest.start_ns)}, {lasting}"
 
 
-def _exceeded(each: ConnectionState, several: bool) -> Trouble | None:
+def _exceeded(evidence: Evidence, each: ConnectionState) -> Trouble | None:
     window = each.window
     messages = window.beyond if window.is_exceeded else 0
     messages += sum(excess.messages for excess in window.excesses)
@@ -191,7 +183,7 @@ def _exceeded(each: ConnectionState, several: bool) -> Trouble | None:
     first = window.excesses[0].start_ns if window.excesses else window.full_since
     return Trouble(
         Situation.EXCEEDED,
-        f"the producer of {words.who(each, several)} sent {counted(messages, 'message')} into a full window",
+        f"the producer of {words.who(each, evidence.several)} sent {counted(messages, 'message')} into a full window",
         on("flow", (each.number,)),
         f"since {clock(first)}; the buffer is {window.size:,} B: the producer ignores flow control, or "
         "acknowledgements were not captured",
@@ -204,7 +196,6 @@ def _exceeded(each: ConnectionState, several: bool) -> Trouble | None:
 
 def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble]:
     """Yield NOOPs without an answer. ``known``: connections of which a worse trouble says so."""
-    several = len(evidence.dcp) > 1
     for each in evidence.connections:
         noops, now = each.noops, evidence.now_ns
         until = each.end.ts_ns if each.end.ts_ns is not None else now
@@ -215,7 +206,8 @@ def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble
             continue
         yield Trouble(
             Situation.NOOP,
-            f"a NOOP to {words.who(each, several)} is not answered since {clock(noops.open_ns)}, for {span(waited)}",
+            f"a NOOP to {words.who(each, evidence.several)} is not answered since {clock(noops.open_ns)}, "
+            f"for {span(waited)}",
             on("read", (each.number,), "--opcode", "noop", "-f", "line"),
             f"{noops.answered:,} of {noops.sent:,} were answered",
             "noop-not-answered",
@@ -228,10 +220,9 @@ def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble
 
 def loss_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield what is missing of connections, and of the captures themselves."""
-    several = len(evidence.dcp) > 1
     torn = [each for each in evidence.connections if each.lossy and not each.carved]
     if torn:
-        yield _lost(evidence, torn, several)
+        yield _lost(evidence, torn)
     if evidence.damage or evidence.drops:
         faults = [f"{each.file}: {each.damage[0]}" for each in evidence.health if each.damage]
         said = [counted(evidence.damage, "fault")] if evidence.damage else []
@@ -255,10 +246,10 @@ def loss_troubles(evidence: Evidence) -> Iterator[Trouble]:
         )
 
 
-def _lost(evidence: Evidence, torn: list[ConnectionState], several: bool) -> Trouble:
+def _lost(evidence: Evidence, torn: list[ConnectionState]) -> Trouble:
     missed = reduce(Missed.plus, (each.missing for each in torn))
     worst = sorted(torn, key=lambda each: -each.missing.lost)
-    names, sender = words.named(worst, several), _sender(torn[0]) if len(torn) == 1 else ""
+    names, sender = words.named(worst, evidence.several), _sender(torn[0]) if len(torn) == 1 else ""
     if missed.gaps:
         amount, verb = measured(missed.lost, missed.unknown), "is" if missed[:3] == (1, 1, 0) else "are"
         text = f"{amount} of {names} {verb} not in the capture ({counted(missed.gaps, 'gap')}{sender})"

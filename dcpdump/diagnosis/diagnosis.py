@@ -121,12 +121,12 @@ def _trouble(situation: Situation, rule: str, group: _Group) -> Trouble:
     first, count = group[0][0], _count(group)
     connections = tuple(sorted({finding.connection for finding, _ in group}))
     often = "" if count == 1 else f", {times(count)}" + _spread(group, connections)
-    chosen = ("--connection", str(connections[0])) if len(connections) == 1 else ()
+    chosen = (str(connections[0]),) if len(connections) == 1 else ()
     where = f"c{first.connection}" + (f" vb {first.vbucket}" if first.vbucket is not None else "")
     return Trouble(
         situation,
         f"{first.rule.title} ({rule}{often})",
-        Command("check", (*chosen, "--select", rule)),
+        Command("check", ("--select", rule), chosen),
         f"{'' if count == 1 else 'first in '}frame {first.frame}, {where}: {first.message}",
         rule,
         count,
@@ -192,12 +192,11 @@ def _may_block(connection: ConnectionState, now_ns: int | None) -> bool:
 def _of(
     code: UnjudgedCode, found: list[ConnectionState], text: str, evidence: Evidence, command: str = "conns"
 ) -> Unjudged:
-    named = words.named(found, len(evidence.dcp) > 1)
+    named = words.named(found, evidence.several)
     numbers = tuple(each.number for each in found)
-    ranges = [text for text, _ in words.ranges(numbers)]
+    ranges = tuple(text for text, _ in words.ranges(numbers))
     few = len(numbers) < len(evidence.connections) and len(ranges) <= words.LISTED
-    where = ("--connection", ",".join(ranges)) if few else ()
-    return Unjudged(code, f"{named}: {text}", len(found), numbers, Command(command, where))
+    return Unjudged(code, f"{named}: {text}", len(found), numbers, Command(command, (), ranges if few else ()))
 
 
 def _rules(evidence: Evidence) -> Iterator[Unjudged]:

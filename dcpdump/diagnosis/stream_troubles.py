@@ -45,14 +45,12 @@ Key = tuple[Situation | VerdictKind, Cause | Reason]
 
 def stream_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield the troubles of streams. One that flow control or TCP holds back is a trouble of its connection."""
-    several = len(evidence.dcp) > 1
     for key, judged in _grouped(evidence.judged, Degree.WRONG, Degree.NOTE):
-        yield _trouble(evidence, key, judged, several)
+        yield _trouble(evidence, key, judged)
 
 
 def streams_unjudged(evidence: Evidence) -> Iterator[Unjudged]:
     """Yield the streams of which it is not known what became of them, and why."""
-    several = len(evidence.dcp) > 1
     for (_, cause), judged in _grouped(evidence.judged, Degree.UNKNOWN):
         streams, (first, verdict) = [stream for stream, _ in judged], judged[0]
         numbers = tuple(sorted({stream.connection.number for stream in streams}))
@@ -61,10 +59,10 @@ def streams_unjudged(evidence: Evidence) -> Iterator[Unjudged]:
         why = "" if cause is Reason.OTHER_NODES else example
         yield Unjudged(
             UnjudgedCode.STREAMS,
-            f"{words.subject(streams, several)} {_unknown(judged)}{listed}{why}",
+            f"{words.subject(streams, evidence.several)} {_unknown(judged)}{listed}{why}",
             len(streams),
             numbers,
-            Command("streams", (*_connections(numbers), "--cause", cause.value)),
+            Command("streams", ("--cause", cause.value), _few(numbers)),
         )
     troubled = evidence.evicted.troubled
     if troubled.total():
@@ -141,14 +139,14 @@ def _grouped(judged: Sequence[Judged], *degrees: Degree) -> Iterator[tuple[Key, 
                 yield (situation, cause), group
 
 
-def _trouble(evidence: Evidence, key: Key, judged: Sequence[Judged], several: bool) -> Trouble:
+def _trouble(evidence: Evidence, key: Key, judged: Sequence[Judged]) -> Trouble:
     streams, verdict = [stream for stream, _ in judged], judged[0][1]
     situation, cause = verdict.situation or Situation.STUCK, key[1]
     first = streams[0]
     connections = tuple(sorted({stream.connection.number for stream in streams}))
     return Trouble(
         situation,
-        _text(situation, cause, judged, several),
+        _text(situation, cause, judged, evidence.several),
         _command(situation, cause, streams, connections, wrong=verdict.trouble),
         _detail(evidence, situation, judged),
         cause.value,
@@ -197,20 +195,21 @@ def _command(
     situation: Situation, cause: Cause | Reason, streams: Sequence[Stream], connections: tuple[int, ...], *, wrong: bool
 ) -> Command:
     """Return what shows exactly these streams."""
-    where = _connections(connections)
     if situation is Situation.LOOP:
-        return rollbacks_of(streams, where)
-    return Command("streams", (*where, *(("--stuck",) if wrong else ()), "--cause", cause.value))
+        return rollbacks_of(streams, _few(connections))
+    return Command("streams", (*(("--stuck",) if wrong else ()), "--cause", cause.value), _few(connections))
 
 
-def rollbacks_of(streams: Sequence[Stream], where: tuple[str, ...] = ()) -> Command:
+def rollbacks_of(streams: Sequence[Stream], connections: tuple[str, ...] = ()) -> Command:
     """Return what explains the rollbacks of streams."""
     numbers = [text for text, _ in words.ranges(stream.vbucket for stream in streams)]
-    return Command("rollbacks", (*where, *(("--vbucket", ",".join(numbers)) if len(numbers) <= _VBUCKETS else ())))
+    chosen = ("--vbucket", ",".join(numbers)) if len(numbers) <= _VBUCKETS else ()
+    return Command("rollbacks", chosen, connections)
 
 
-def _connections(numbers: Sequence[int]) -> tuple[str, ...]:
-    return ("--connection", ",".join(map(str, numbers))) if len(numbers) <= _APART else ()
+def _few(numbers: Sequence[int]) -> tuple[str, ...]:
+    """Return connections for a command, where they are few."""
+    return tuple(map(str, numbers)) if len(numbers) <= _APART else ()
 
 
 def _frame(stream: Stream) -> int | None:
@@ -273,7 +272,7 @@ def _names_taken(evidence: Evidence) -> Iterator[Trouble]:
             Situation.NAME_TAKEN,
             f"connections named {short_name(name)} close each other: {server} closed {len(closed):,} of them in "
             f"{lasting}, each as the next was opened with its name",
-            Command("conns", ("--connection", _listed(numbers))),
+            Command("conns", connections=_listed(numbers)),
             f"a name may be open once on a server and bucket; two clients have it, or one opens again before it closes "
             f"({', '.join(hosts[: words.NAMED])})",
             "name-taken",
@@ -338,7 +337,7 @@ def _reconnect(chain: list[ConnectionState]) -> Trouble:
         f"{len(chain):,} connections of {short_name(first.setup.name) or host(first) or client(first)} to "
         f"{first.server_address or 'a server'} ended one after another in {lasting}, with streams open that were "
         "requested again",
-        Command("conns", ("--connection", _listed(numbers))),
+        Command("conns", connections=_listed(numbers)),
         f"a connection lasted {lasted} (median); {how}{why}",
         "reconnects",
         len(chain),
@@ -350,7 +349,6 @@ def _reconnect(chain: list[ConnectionState]) -> Trouble:
 
 def _by_servers(evidence: Evidence, said: set[int]) -> Iterator[Trouble]:
     """Yield the connections that their servers ended with streams open, all of which were requested again."""
-    several = len(evidence.dcp) > 1
     open_streams = Counter(each.number for each in _reopened(evidence))
     lost = {stream.connection.number for stream, verdict in evidence.judged if verdict.situation is Situation.CLOSED}
     for each in evidence.connections:
@@ -359,7 +357,7 @@ def _by_servers(evidence: Evidence, said: set[int]) -> Iterator[Trouble]:
             continue
         yield Trouble(
             Situation.CLOSED,
-            server_ended(each, count, several=several) + ", requested again since",
+            server_ended(each, count, several=evidence.several) + ", requested again since",
             on("conns", (each.number,)),
             why_closed(each),
             cause.value,
@@ -378,8 +376,8 @@ def server_ended(connection: ConnectionState, streams: int, *, several: bool) ->
     return f"{server} {how} the connection of {who} at {when} with {counted(streams, 'stream')} open"
 
 
-def _listed(numbers: Iterable[int]) -> str:
-    return ",".join(text for text, _ in words.ranges(numbers)[: words.LISTED])
+def _listed(numbers: Iterable[int]) -> tuple[str, ...]:
+    return tuple(text for text, _ in words.ranges(numbers)[: words.LISTED])
 
 
 # -- rollbacks in a diagnosis -------------------------------------------------------------------------
@@ -399,7 +397,7 @@ class Rollbacks:
     """The rollbacks of an input: loops, grants in between ignored, and rollbacks after which all went on."""
 
     def __init__(self, evidence: Evidence) -> None:
-        self.evidence, self._several = evidence, len(evidence.dcp) > 1
+        self.evidence, self._several = evidence, evidence.several
         self._every = find_rollbacks(evidence.ledger)
         requests = [(attempt.request.frame, attempt.stream, each) for each in self._every for attempt in each.attempts]
         #: by stream: that of its latest request

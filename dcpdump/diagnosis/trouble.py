@@ -4,6 +4,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.capture.damage import Health
@@ -24,15 +25,16 @@ if TYPE_CHECKING:
 
 
 class Command(NamedTuple):
-    """What to run, to be shown more: a command of this program and its options."""
+    """What to run, to be shown more: a command of this program, its options, and on which connections."""
 
     name: str
     options: tuple[str, ...] = ()
+    connections: tuple[str, ...] = ()  #: numbers, or ranges of them; empty: all
 
 
 def on(name: str, connections: Iterable[int], *options: str) -> Command:
     """Return a command on connections."""
-    return Command(name, ("--connection", ",".join(map(str, connections)), *options))
+    return Command(name, options, tuple(map(str, connections)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +104,16 @@ _TAKEN_BY = {
 
 def command_line(command: Command, captures: Sequence[str], options: Sequence[tuple[str, str]]) -> str:
     """Return a command line. ``options``: with which the captures were read; where the command has its own, that."""
+    own = ("--connection", ",".join(command.connections), *command.options) if command.connections else command.options
     more = [
         word
         for name, text in options
-        if name not in command.options and command.name in _TAKEN_BY.get(name, (command.name,))
+        if name not in own and command.name in _TAKEN_BY.get(name, (command.name,))
         for word in (name, text)
         if word
     ]
     files = [f"./{name}" if name.startswith("-") and name != "-" else name for name in captures]
-    return " ".join(["dcpdump", command.name, *map(quoted, (*files, *command.options, *more))])
+    return " ".join(["dcpdump", command.name, *map(quoted, (*files, *own, *more))])
 
 
 def quoted(word: str) -> str:
@@ -130,7 +133,7 @@ def _escaped(byte: int) -> str:
 Judged = tuple[Stream, Verdict]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Evidence:
     """The ledger and findings of an input, and the filters on them."""
 
@@ -158,10 +161,15 @@ class Evidence:
         """The time of the last packet, by which streams are judged."""
         return self.ledger.last_ns
 
-    @property
+    @cached_property
     def dcp(self) -> list[ConnectionState]:
         """The connections that speak DCP."""
         return [each for each in self.connections if speaks_dcp(each)]
+
+    @property
+    def several(self) -> bool:
+        """Return whether there are connections to tell from one another."""
+        return len(self.dcp) > 1
 
     @property
     def frame_bytes(self) -> int:
