@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,13 +38,13 @@ def unfinished_file(final: Path) -> tuple[int, Path]:
 
 
 class UnfinishedFolder:
-    """A folder beside its final name, for its owner alone. ``make`` creates a folder at a path. Raises OSError."""
+    """A folder beside its final name, for its owner alone. Raises OSError."""
 
-    def __init__(self, final: Path, make: Callable[[], str] | None = None) -> None:
+    def __init__(self, final: Path) -> None:
         remove_left(final)
         while True:
             with signals_held():
-                name = make() if make else tempfile.mkdtemp(prefix=f".{final.name}.", suffix=_SUFFIX, dir=final.parent)
+                name = tempfile.mkdtemp(prefix=f".{final.name}.", suffix=_SUFFIX, dir=final.parent)
                 _note(name)
             try:
                 self._lock = os.open(name, os.O_RDONLY) if fcntl is not None else -1

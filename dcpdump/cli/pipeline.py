@@ -197,7 +197,6 @@ def run(job: Job, engine: str) -> int:
     """Run the job with an engine, publish the tables, and return the exit code."""
     from dcpdump.spark.chain import chains
     from dcpdump.spark.filesystem import inputs
-    from dcpdump.spark.job import BegunChain
     from dcpdump.spark.job import run as run_tasks
     from dcpdump.spark.output import CaptureOutput
 
@@ -212,10 +211,9 @@ def run(job: Job, engine: str) -> int:
     some = chains(found, job.chain, job.inputs)
     with CaptureOutput(job.output, job.capture_id) as output:
         with saying_what_is_left(lambda: f"nothing was written to {job.output}"):
-            begun, secrets = [BegunChain(each) for each in some], job.given.secrets
-            key_log = None if secrets is None else secrets.key_log()
+            key_log = None if job.given.secrets is None else job.given.secrets.key_log()
             with _engine(replace(job, jobs=1) if size < LEAST_BYTES else job, engine) as tasks:
-                outcome = run_tasks(tasks, _tasks(job, output.folder), begun, key_log)
+                outcome = run_tasks(tasks, _tasks(job, output.folder), some, key_log)
         if not job.quiet:
             _complain(outcome)
         if not outcome.found.frames:
@@ -271,22 +269,18 @@ def follow(job: Job, engine: str) -> int:
     hurt, captures = False, 0
     job = replace(job, tables=tuple(name for name in job.tables if name in WATCHED))
     with _engine(job, engine) as tasks:
-        from dcpdump.spark.watch import BatchOutcome, FolderWatch, WatchOptions
-
-        def report(done: BatchOutcome) -> None:
-            nonlocal hurt, captures
-            hurt |= not done.outcome.found.whole
-            captures += done.captures
-            if not job.quiet:
-                _complain(done.outcome)
-                _close(job, done.outcome, f"batch {done.number}: ")
+        from dcpdump.spark.watch import FolderWatch
 
         if not job.quiet:
             note(f"watching {', '.join(job.inputs)}: a capture is read when it did not grow for {job.idle:g} s")
-        options = WatchOptions(job.inputs, job.output, _tasks(job, ""), job.chain, job.idle)
-        watch = FolderWatch(tasks, options, report)
+        watch = FolderWatch(job.inputs, job.output, _tasks(job, ""), job.chain, job.idle)
         with saying_what_is_left(lambda: _watched(captures, job.output)):
-            watch.run(job.duration)
+            for number, count, outcome in watch.batches(tasks, job.duration):
+                hurt |= not outcome.found.whole
+                captures += count
+                if not job.quiet:
+                    _complain(outcome)
+                    _close(job, outcome, f"batch {number}: ")
         if not job.quiet:
             if not captures:
                 note(_watched(captures, job.output))

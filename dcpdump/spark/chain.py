@@ -7,6 +7,7 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from os import fsdecode, fsencode
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ class Chain(NamedTuple):
 
     name: str  #: the path below the input's name; "" for a single chain, and for files that are in no subfolder
     captures: tuple[Input, ...]
+    left: str = ""  #: the file with the checkpoint from which these captures continue
 
     @property
     def size(self) -> int:
@@ -74,9 +76,8 @@ def _words(path: str) -> list[str]:
 
 def opened(path: str, *, salvage: bool, secrets: Secrets | None) -> Capture:
     """Open a capture, wherever it is. Raises CaptureError."""
-    if not is_remote(path):
-        return open_capture(path, salvage=salvage, secrets=secrets)
-    return open_capture(path, salvage=salvage, secrets=secrets, source=lambda offset: RemoteSource(path, offset))
+    source = partial(RemoteSource, path) if is_remote(path) else None
+    return open_capture(path, salvage=salvage, secrets=secrets, source=source)
 
 
 #: How many captures in object storage are opened at a time for their first packet.

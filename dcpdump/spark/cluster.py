@@ -1,6 +1,5 @@
 """Run the tasks of a pipeline on Spark: a DataFrame of items, a task for each, and the results as rows."""
 
-import gc
 import os
 import pickle
 import uuid
@@ -12,7 +11,7 @@ import pyarrow as pa
 
 from dcpdump.errors import OutputError
 from dcpdump.spark.filesystem import working_in
-from dcpdump.spark.job import Item, Result
+from dcpdump.spark.job import Item, Result, result_of
 from dcpdump.unfinished import UnfinishedFolder, temporary_folder
 
 if TYPE_CHECKING:
@@ -53,17 +52,12 @@ class SparkEngine:
         home = os.getcwd()
 
         def do(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            # Reference counts free the objects made here; collecting cycles would take a tenth of the time.
-            gc.disable()
             _files()
-            try:
-                for batch in batches:
-                    for number, item in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                        with working_in(home):
-                            done = pickle.dumps(task(pickle.loads(item)), pickle.HIGHEST_PROTOCOL)
-                        yield pa.RecordBatch.from_pydict({"number": [number], "done": pa.array([done], pa.binary())})
-            finally:
-                gc.enable()
+            for batch in batches:
+                for number, item in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    with working_in(home):
+                        done = pickle.dumps(result_of(task, pickle.loads(item)), pickle.HIGHEST_PROTOCOL)
+                    yield pa.RecordBatch.from_pydict({"number": [number], "done": pa.array([done], pa.binary())})
 
         packed = [pickle.dumps(item, pickle.HIGHEST_PROTOCOL) for item in items]
         rows = pa.table({"number": pa.array(range(len(items)), pa.int32()), "item": pa.array(packed, pa.binary())})

@@ -17,7 +17,6 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow import fs
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
@@ -27,8 +26,8 @@ from dcpdump.batch.filter import masks
 from dcpdump.errors import DcpdumpError, FilterError
 from dcpdump.filter import Clause, FrameFilter, clauses
 from dcpdump.spark.chain import ChainCheckpoint, ChainSpan, chains, opened, read_spans, read_state
-from dcpdump.spark.decoding import Options, all_of, decode
-from dcpdump.spark.filesystem import below, inputs, open_binary, place, working_in
+from dcpdump.spark.decoding import Decoding, Options, all_of
+from dcpdump.spark.filesystem import Input, below, inputs, place, working_in
 from dcpdump.spark.watch import IDLE, MOST, Arrivals, LeftChains
 
 if TYPE_CHECKING:
@@ -94,16 +93,17 @@ class FilteredCaptures(Captures):
 class SourcePartition(InputPartition):
     """The work of one task: a span to decode, or a chain of captures from where the batch before left it."""
 
-    def __init__(self, number: int, options: Options, span: ChainSpan | None = None, archive: str = "") -> None:
+    def __init__(self, number: int, options: Options, captures: Sequence[Input] = ()) -> None:
         super().__init__(number)
-        self.options, self.span, self.archive = options, span, archive
+        self.options, self.captures = options, [each.path for each in captures]
         self.folder = os.getcwd()  #: of the driver: relative names are below it
-        self.captures: tuple[str, ...] = ()
+        self.span: ChainSpan | None = None
+        self.archive = ""  #: the archive with the span
         self.begin, self.left = "", ""  #: the files with the chain's checkpoint before the batch, and after it
 
 
-class FrameReader(DataSourceReader):
-    """A reader of the frames of captures."""
+class _CaptureReader:
+    """A reader of captures: what both kinds have in common."""
 
     def __init__(self, options: Any, schema: StructType) -> None:
         path = options.get("path")  # Spark has several in a list of JSON
@@ -116,8 +116,33 @@ class FrameReader(DataSourceReader):
             show_secrets=options.get("show_secrets", "").lower() == "true",
             salvage=options.get("salvage", "").lower() == "true",
         )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Decode one partition, in a task, and yield its rows; write the chain's checkpoint if it continues."""
+        if not isinstance(partition, SourcePartition):
+            return  # there is nothing to read
+        schema, span, begin = _arrow_schema(self._schema), partition.span, ChainCheckpoint()
+        with working_in(partition.folder):
+            if span is not None:
+                with place(below(partition.archive, span.file)).open() as file:
+                    begin = read_state(file, span)
+            else:
+                if partition.begin:
+                    begin = ChainCheckpoint.unpacked(place(partition.begin).read(), partition.begin)
+                span = all_of(partition.captures, partition.options, begin, ends=not partition.left)
+            decoding = Decoding(span, begin, partition.options)
+            for batch in decoding:
+                yield batch_of(batch, schema)
+            if partition.left:
+                place(partition.left).write(decoding.left().packed())
+
+
+class FrameReader(_CaptureReader, DataSourceReader):
+    """A reader of the frames of captures."""
+
+    def __init__(self, options: Any, schema: StructType) -> None:
+        super().__init__(options, schema)
         self._texts: dict[str, str] = {}
-        self.settings = self._chain, self._paths, self._options
         self._times: list[tuple[bool, int]] = []  # bounds of a query's times: whether from below, and in ns
 
     def partitions(self) -> Sequence[SourcePartition]:
@@ -127,15 +152,17 @@ class FrameReader(DataSourceReader):
         found: list[Clause] = [_CLAUSES[name](text) for name, text in self._texts.items()]
         options = replace(self._options, masks=masks(self._texts, FrameFilter(tuple(found))))
         spans = [(path, span) for path in self._paths for span in _indexed(path)]
-        if spans:
-            wanted = [(path, span) for path, span in spans if self._may_have(span)]
-            return [SourcePartition(at, options, span, path) for at, (path, span) in enumerate(wanted)]
         made: list[SourcePartition] = []
+        if spans:
+            for path, span in spans:
+                if self._may_have(span):
+                    made.append(SourcePartition(len(made), options))
+                    made[-1].span, made[-1].archive = span, path
+            return made
         for chain in chains(inputs(self._paths), self._chain, self._paths):
             for each in chain.captures:
                 opened(each.path, salvage=options.salvage, secrets=None).close()  # not a capture: raises here
-            made.append(SourcePartition(len(made), options))
-            made[-1].captures = tuple(each.path for each in chain.captures)
+            made.append(SourcePartition(len(made), options, chain.captures))
         return made
 
     def _may_have(self, span: ChainSpan) -> bool:
@@ -145,39 +172,16 @@ class FrameReader(DataSourceReader):
             return True
         return all(last >= ns if earliest else first <= ns for earliest, ns in self._times)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Decode one partition, in a task, and yield its rows."""
-        if isinstance(partition, SourcePartition):  # else there is nothing to read
-            with working_in(partition.folder):
-                yield from rows(partition, _arrow_schema(self._schema))
-
 
 def _indexed(path: str) -> list[ChainSpan]:
     """Return the spans in an archive's index, of all its inputs."""
     where = place(below(path, "index"))
     found: list[ChainSpan] = []
-    for each in where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True, recursive=True)):
+    for each in where.files(recursive=True):
         if each.path.endswith(".parquet"):
             name = each.path[len(where.path) - len("index") :]
             found += read_spans(where.system.open_input_file(each.path), name)
     return found
-
-
-def rows(partition: SourcePartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Decode one partition, in a task, and yield its rows; write the chain's checkpoint if it continues."""
-    span, options, begin = partition.span, partition.options, ChainCheckpoint()
-    if span is not None:
-        with open_binary(below(partition.archive, span.file)) as file:
-            begin = read_state(file, span)
-    else:
-        if partition.begin:
-            begin = ChainCheckpoint.unpacked(place(partition.begin).read(), partition.begin)
-        span = all_of(partition.captures, options, begin, ends=not partition.left)
-    decoding = decode(span, begin, options)
-    for batch in decoding:
-        yield batch_of(batch, schema)
-    if partition.left:
-        place(partition.left).write(decoding.left().packed())
 
 
 class FilteringReader(FrameReader):
@@ -216,7 +220,7 @@ def _nanoseconds(value: Any, rest: int) -> int:
     return (value.astimezone(timezone.utc) - _EPOCH) // timedelta(microseconds=1) * 1000 + rest
 
 
-class StreamReader(DataSourceStreamReader):
+class StreamReader(_CaptureReader, DataSourceStreamReader):
     """A reader of captures as they are closed, batch by batch; each chain continues from its checkpoint.
 
     The captures of each batch, and the chains' checkpoints after it, are files below the option ``state``. A repeated
@@ -224,8 +228,7 @@ class StreamReader(DataSourceStreamReader):
     """
 
     def __init__(self, options: Any, schema: StructType) -> None:
-        self._schema = schema
-        self._chain, self._paths, self._options = FrameReader(options, schema).settings
+        super().__init__(options, schema)
         if "state" not in options:
             hint = '.option("state", "s3://archive/state"): a folder that all machines reach'
             raise DcpdumpError("a stream keeps where each chain was left", "state", hint)
@@ -249,17 +252,10 @@ class StreamReader(DataSourceStreamReader):
         left = self._left.at(first)
         made: list[SourcePartition] = []
         for chain in chains(found, self._chain, self._paths) if found else ():
-            each = SourcePartition(len(made), self._options)
-            each.captures = tuple(capture.path for capture in chain.captures)
+            each = SourcePartition(len(made), self._options, chain.captures)
             each.begin, each.left = left.get(chain.name, ""), self._left.path(chain.name, last)
             made.append(each)
         return made
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Decode the captures of one chain, in a task, and yield its rows."""
-        if isinstance(partition, SourcePartition):
-            with working_in(partition.folder):
-                yield from rows(partition, _arrow_schema(self._schema))
 
     def commit(self, end: dict[str, int]) -> None:
         """Remove older checkpoints: no batch begins there again."""

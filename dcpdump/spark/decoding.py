@@ -38,12 +38,6 @@ class Options:
         """Return the limits of a dissection."""
         return Limits.within(self.memory)
 
-    def table(self, begins_ns: int | None) -> FrameTable:
-        """Return a builder of the rows of ``frames``; relative times count from ``begins_ns``."""
-        if self.masks.window is not None:
-            self.masks.window.start_ns = begins_ns
-        return FrameTable(self.masks, self.value_bytes, redactor=self.redactor)
-
 
 def all_of(paths: Sequence[str], options: Options, begin: ChainCheckpoint, *, ends: bool) -> ChainSpan:
     """Return captures as one span, to decode a chain without an index. ``ends``: the chain does not continue."""
@@ -53,27 +47,21 @@ def all_of(paths: Sequence[str], options: Options, begin: ChainCheckpoint, *, en
     return ChainSpan("", 0, first, -1, -1, -1, begin.begins_ns, None, None, (), begun, ends)
 
 
-def decode(span: ChainSpan, begin: ChainCheckpoint, options: Options, secrets: Secrets | None = None) -> "Decoding":
-    """Return a decoding of a span from its checkpoint: iterate over it for batches of ``frames``."""
-    return Decoding(span, begin, options, secrets)
-
-
 class Decoding:
-    """The decoding of a span; iterate over it once."""
+    """The decoding of a span from its checkpoint: iterate over it once for batches of ``frames``."""
 
-    def __init__(self, span: ChainSpan, begin: ChainCheckpoint, options: Options, secrets: Secrets | None) -> None:
+    def __init__(
+        self, span: ChainSpan, begin: ChainCheckpoint, options: Options, secrets: Secrets | None = None
+    ) -> None:
         self._span, self._begin, self._options, self._secrets = span, begin, options, secrets
-        self._table = options.table(span.begins_ns)
+        if options.masks.window is not None:
+            options.masks.window.start_ns = span.begins_ns  # from which relative times count
+        self.table = FrameTable(options.masks, options.value_bytes, redactor=options.redactor)
         self._dissection = ResumableDissection(options.limits, show_secrets=options.show_secrets, secrets=secrets)
 
     def left(self) -> ChainCheckpoint:
         """Return the checkpoint at the end, from which the next captures continue; after the iteration."""
         return ChainCheckpoint(self._dissection.state(), (), self._begin.spans + 1, self._begin.begins_ns)
-
-    @property
-    def cut(self) -> int:
-        """Return how many rows have a cut value."""
-        return self._table.cut
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         span, dissection = self._span, self._dissection
@@ -102,7 +90,7 @@ class Decoding:
     def _rows(self, some: Iterable[list[Part]]) -> Iterator[pa.RecordBatch]:
         for parts in some:
             for group in even_groups(parts):
-                batch = self._table.feed(joined(group))
+                batch = self.table.feed(joined(group))
                 if batch is not None:
                     yield batch
             self._dissection.gaps.clear()

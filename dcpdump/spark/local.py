@@ -1,6 +1,5 @@
 """Run the tasks of a pipeline on this machine, in a few processes: the same tasks that Spark runs."""
 
-import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -9,7 +8,7 @@ from select import select
 
 from dcpdump.errors import DcpdumpError
 from dcpdump.processes import ForkedWorker, Messages, can_fork, packed, write_all
-from dcpdump.spark.job import Item, Result
+from dcpdump.spark.job import Item, Result, result_of
 
 #: Called with the name of the tasks, how many are done, and how many there are.
 Progress = Callable[[str, int, int], None]
@@ -55,7 +54,7 @@ def _shared(
     idle = [(worker, Messages()) for worker in workers]
     while waiting or busy:
         if waiting and not workers:
-            yield waiting[-1], _done(task, items[waiting.pop()])
+            yield waiting[-1], result_of(task, items[waiting.pop()])
             continue
         while waiting and idle:
             worker, messages = idle.pop()
@@ -69,7 +68,7 @@ def _shared(
             piece = worker.arrived()
             if piece is None:
                 del busy[results]
-                yield number, _done(task, items[number])
+                yield number, result_of(task, items[number])
                 continue
             for message in messages.feed(piece):
                 del busy[results]
@@ -82,18 +81,7 @@ def _shared(
 def _work(task: Callable[[Item], Result], items: Sequence[Item], orders: int, results: int) -> None:
     while order := read(orders, _NUMBER):
         try:
-            done: Result | DcpdumpError | OSError = _done(task, items[int.from_bytes(order, "big")])
+            done: Result | DcpdumpError | OSError = result_of(task, items[int.from_bytes(order, "big")])
         except (DcpdumpError, OSError) as error:
             done = error
         write_all(results, packed(done))
-
-
-def _done(task: Callable[[Item], Result], item: Item) -> Result:
-    # Reference counts free the objects made here; collecting cycles would take a tenth of the time.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        return task(item)
-    finally:
-        if enabled:
-            gc.enable()

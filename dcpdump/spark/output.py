@@ -10,21 +10,19 @@ has its rows in all tables.
 import os
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import fs
 
 from dcpdump.arrow.folder import SCHEMAS, ParquetFile
 from dcpdump.errors import unwritable
 from dcpdump.processes import signals_held
-from dcpdump.spark.chain import INDEX
 from dcpdump.spark.filesystem import RemotePath, below, is_remote, make_folders, place
 from dcpdump.unfinished import UnfinishedFolder
 
@@ -47,19 +45,21 @@ class Written(NamedTuple):
     rows: int
 
 
-class _PartFile:
-    """A file of a table under construction."""
+class _PartFile(ParquetFile):
+    """A file of a table under construction. ``date``: the folder of its day."""
 
-    def __init__(self, path: str, stream: Any, columns: pa.Schema) -> None:
-        self.path, self.rows, self.stream = path, 0, stream
-        self.writer = ParquetFile(stream, columns)
+    def __init__(self, path: str, date: str, stream: Any, columns: pa.Schema) -> None:
+        super().__init__(stream, columns)
+        self.path, self.date, self.stream, self.rows = path, date, stream, 0
 
-    def feed(self, rows: pa.RecordBatch) -> None:
-        """Write the next rows. Each checkpoint is its own row group, which can be read separately."""
-        self.writer.feed(rows)
-        if rows.schema.metadata[b"schema"] == INDEX.metadata[b"schema"]:
-            self.writer.end_group()
-        self.rows += rows.num_rows
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Report an OSError, in a ``with``, as a file that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(error, path) from error
 
 
 class Parts:
@@ -73,7 +73,7 @@ class Parts:
         self._capture = f"capture_id={capture_id}"
         self._tag = f"{tag}-{uuid.uuid4().hex[:12]}"  # unique to this attempt
         self._files = 0
-        self._open: dict[str, tuple[str, _PartFile]] = {}  # by table: the current day, and its file
+        self._open: dict[str, _PartFile] = {}  # by table: the file of its current day
         self.written: list[Written] = []
 
     def feed(self, table: str, batch: pa.RecordBatch) -> None:
@@ -99,10 +99,10 @@ class Parts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for dated in self._open.values():
-            dated[1].writer.give_up()
+        for file in self._open.values():
+            file.give_up()
             with suppress(pa.ArrowException, OSError):
-                dated[1].stream.close()
+                file.stream.close()
 
     def leave_empty(self, table: str, beside: Iterable[Written]) -> None:
         """Write a table without rows, so that readers find its columns; its day is the first one of ``beside``.
@@ -115,38 +115,35 @@ class Parts:
         self._write(table, f"{day}/" if table in _DATED else "", empty)
 
     def _write(self, table: str, date: str, rows: pa.RecordBatch) -> None:
-        if table in self._open and self._open[table][0] != date:
+        if table in self._open and self._open[table].date != date:
             self._complete(table)
         if table not in self._open:
             path = f"{table}/{self._capture}/{date}part-{self._tag}-{self._files}.parquet"
             self._files += 1
-            self._open[table] = date, _PartFile(path, self._opened(path), rows.schema)
-        file = self._open[table][1]
-        try:
+            self._open[table] = _PartFile(path, date, self._opened(path), rows.schema)
+        file = self._open[table]
+        with writing(file.path):
             file.feed(rows)
-        except OSError as error:
-            raise unwritable(error, file.path) from error
+            if table == "index":
+                file.end_group()  # each checkpoint can be read separately
+        file.rows += rows.num_rows
 
     def _complete(self, table: str) -> None:
         """Close the current file of a table."""
-        file = self._open[table][1]
-        try:
-            file.writer.close()
+        file = self._open[table]
+        with writing(file.path):
+            file.close()
             file.stream.close()
-        except OSError as error:
-            raise unwritable(error, file.path) from error
         del self._open[table]
         self.written.append(Written(table, file.path, file.rows))
 
     def _opened(self, path: str) -> Any:
         target = self._place / path
-        try:
+        with writing(target.path):
             make_folders(target)
             if target.local:  # for its owner alone: captures hold documents
                 os.close(os.open(target.path, os.O_CREAT | os.O_WRONLY, 0o600))
             return target.system.open_output_stream(target.path)
-        except OSError as error:
-            raise unwritable(error, target.path) from error
 
 
 def _date(day: int) -> str:
@@ -173,23 +170,16 @@ class CaptureOutput:
     def __init__(self, path: str, name: str) -> None:
         self._path, self._input = path, name
         self._root = place(path)
-        self._run = _run_name(name)
         self._unfinished: UnfinishedFolder | None = None
         self._made = self._root.local and not os.path.exists(self._root.path)
-        try:
+        with writing(path):
             if self._root.local:
                 os.makedirs(self._root.path, mode=0o700, exist_ok=True)
-                self._unfinished = UnfinishedFolder(Path(self._root.path) / name, self._make_folder)
+                self._unfinished = UnfinishedFolder(Path(self._root.path) / name)
+                self._run = self._unfinished.path.name
             else:
-                (self._root / self._run).system.create_dir((self._root / self._run).path, recursive=True)
-        except OSError as error:
-            raise unwritable(error, path) from error
-
-    def _make_folder(self) -> str:
-        self._run = _run_name(self._input)
-        path = (self._root / self._run).path
-        os.mkdir(path, 0o700)
-        return path
+                self._run = f".{name}.{uuid.uuid4().hex[:12]}.part"
+                self._root.system.create_dir((self._root / self._run).path, recursive=True)
 
     @property
     def folder(self) -> str:
@@ -208,36 +198,29 @@ class CaptureOutput:
         paths = defaultdict[str, list[str]](list)
         for each in written:
             paths[each.table].append(each.path)
-        try:
-            # Renaming is fast; in object storage each file is copied.
-            with signals_held() if self._root.local else nullcontext():
-                self._withdraw("files")
-                for table in TABLES:
-                    if table in tables or table == "index":
-                        self._withdraw(table)
-                        self._move(paths[table])
-        except OSError as error:
-            raise unwritable(error, self._path) from error
+        # Renaming is fast; in object storage each file is copied.
+        with writing(self._path), signals_held() if self._root.local else nullcontext():
+            self._withdraw("files")
+            for table in TABLES:
+                if table in tables or table == "index":
+                    self._withdraw(table)
+                    self._move(paths[table])
 
     def withdraw(self) -> None:
         """Remove the tables of an earlier run over the same input, if this run has none."""
-        try:
+        with writing(self._path):
             for table in ("files", *TABLES):
                 self._withdraw(table)
-        except OSError as error:
-            raise unwritable(error, self._path) from error
 
     def add(self, written: Iterable[Written], tables: Collection[str], beginning: str) -> None:
         """Add files to the tables, and remove older ones whose names begin with ``beginning``."""
-        try:
+        with writing(self._path):
             for table in (name for name in TABLES if name in tables):
                 for folder in self._published(table):
-                    for old in _files_below(folder):
-                        if os.path.basename(old).startswith(beginning):
-                            folder.system.delete_file(old)
+                    for old in folder.files(recursive=True):
+                        if old.is_file and old.base_name.startswith(beginning):
+                            folder.system.delete_file(old.path)
                 self._move([each.path for each in written if each.table == table])
-        except OSError as error:
-            raise unwritable(error, self._path) from error
 
     def __enter__(self) -> "CaptureOutput":
         return self
@@ -254,8 +237,7 @@ class CaptureOutput:
     def _published(self, table: str) -> list[RemotePath]:
         """Return the folders of a table for this input, of all chains and runs."""
         where, name = self._root / table, f"capture_id={self._input}"
-        found = where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True))
-        names = [each.base_name for each in found]
+        names = [each.base_name for each in where.files()]
         return [where / each for each in names if each == name or each.startswith(f"{name}~")]
 
     def _withdraw(self, table: str) -> None:
@@ -279,12 +261,3 @@ class CaptureOutput:
 
     def _move_one(self, path: str) -> None:
         self._root.system.move((self._root / self._run / path).path, (self._root / path).path)
-
-
-def _run_name(name: str) -> str:
-    return f".{name}.{uuid.uuid4().hex[:12]}.part"
-
-
-def _files_below(where: RemotePath) -> list[str]:
-    found = where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True, recursive=True))
-    return [each.path for each in found if each.type is fs.FileType.File]

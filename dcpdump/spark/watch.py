@@ -7,18 +7,15 @@ checkpoints, and its files replace those of the first attempt.
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
 
-from pyarrow import fs
-
-from dcpdump.errors import CaptureError, unwritable
+from dcpdump.errors import CaptureError
 from dcpdump.spark.chain import chains
 from dcpdump.spark.filesystem import Input, RemotePath, below, inputs, make_folders, place
-from dcpdump.spark.job import BegunChain, DecodingJob, JobEngine, Outcome, run
-from dcpdump.spark.output import CaptureOutput
+from dcpdump.spark.job import DecodingJob, JobEngine, Outcome, run
+from dcpdump.spark.output import CaptureOutput, writing
 
 #: The most captures of a batch, since rows appear after each batch.
 MOST = 64
@@ -108,80 +105,56 @@ class LeftChains:
         """Remove the checkpoints of chains from before ``done`` batches: no batch begins there again."""
         kept = self.at(done).values()
         for number, chain in self._files():
-            path = self.path(chain, number)
-            if number < done and path not in kept:
-                place(path).system.delete_file(place(path).path)
+            where = place(self.path(chain, number))
+            if number < done and self.path(chain, number) not in kept:
+                where.system.delete_file(where.path)
 
     def _files(self) -> list[tuple[int, str]]:
-        where = place(self._home)
-        found = where.system.get_file_info(fs.FileSelector(where.path, allow_not_found=True))
-        parts = [each.base_name.partition("@") for each in found if not each.base_name.endswith(".part")]
+        found = (each.base_name for each in place(self._home).files())
+        parts = [name.partition("@") for name in found if not name.endswith(".part")]
         return sorted((int(number), chain) for number, _, chain in parts)
 
 
-class BatchOutcome(NamedTuple):
-    """The result of a batch."""
-
-    number: int
-    captures: int
-    outcome: Outcome
-
-
-class WatchOptions(NamedTuple):
-    """The folders to watch, and the output."""
-
-    names: Sequence[str]  #: names of folders, as for the pipeline
-    output: str
-    job: DecodingJob  #: folder and tag are set for each batch
-    chain: str = "folder"
-    idle: float = IDLE  #: seconds without growth after which a capture is closed
-
-
 class FolderWatch:
-    """A watch over folders that decodes what arrives there. ``report`` is called after each batch."""
+    """A watch over folders that decodes what arrives there. Folder and tag of ``job`` are set for each batch."""
 
-    def __init__(self, engine: JobEngine, options: WatchOptions, report: Callable[[BatchOutcome], None]) -> None:
-        self._engine, self._options, self._report = engine, options, report
-        self._home = below(options.output, f".watch-{options.job.name}")
+    def __init__(
+        self, names: Sequence[str], output: str, job: DecodingJob, chain: str = "folder", idle: float = IDLE
+    ) -> None:
+        self._names, self._output, self._job, self._chain = names, output, job, chain
+        self._home = below(output, f".watch-{job.name}")
         self._left = LeftChains(self._home)
-        try:
-            if place(self._home).local:
+        self._done = place(below(self._home, "done"))  # the file with the number of batches done
+        if self._done.local:
+            with writing(output):
                 make_folders(place(below(self._home, "arrivals/file")))
-        except OSError as error:
-            raise unwritable(error, options.output) from error
-        self.arrivals = Arrivals(options.names, below(self._home, "arrivals"), options.idle)
+        self.arrivals = Arrivals(names, below(self._home, "arrivals"), idle)
 
-    def run(self, seconds: float | None = None, captures: int | None = None) -> None:
-        """Run until interrupted; or for ``seconds``, or until ``captures`` were decoded."""
+    def batches(self, engine: JobEngine, seconds: float | None = None) -> Iterator[tuple[int, int, Outcome]]:
+        """Yield the number, the count of captures and the outcome of each batch, without end or for ``seconds``."""
         until = None if seconds is None else time.monotonic() + seconds
         number = int(self._done.read()) if self._done.exists else 0
-        decoded = 0
-        while captures is None or decoded < captures:
+        while True:
             found = self.arrivals.next(number)
             if found:
-                self._decode(number, found)
-                number, decoded = number + 1, decoded + len(found)
+                yield number, len(found), self._decode(engine, number, found)
+                number += 1
             elif until is not None and time.monotonic() >= until:
                 break
             else:
                 time.sleep(_EVERY_S if until is None else max(0.0, min(_EVERY_S, until - time.monotonic())))
 
-    def _decode(self, number: int, found: Sequence[Input]) -> None:
+    def _decode(self, engine: JobEngine, number: int, found: Sequence[Input]) -> Outcome:
         """Decode a batch, publish its rows, and write the checkpoints of its chains."""
-        options, tag, left = self._options, f"b{number:09d}-", self._left.at(number)
-        begun = [BegunChain(each, left.get(each.name, "")) for each in chains(found, options.chain, options.names)]
-        with CaptureOutput(options.output, options.job.name) as output:
-            outcome = run(self._engine, replace(options.job, folder=output.folder, tag=tag, end=False), begun)
-            output.add(outcome.written, options.job.tables, f"part-{tag}")
+        tag, left = f"b{number:09d}-", self._left.at(number)
+        begun = [each._replace(left=left.get(each.name, "")) for each in chains(found, self._chain, self._names)]
+        with CaptureOutput(self._output, self._job.name) as output:
+            outcome = run(engine, replace(self._job, folder=output.folder, tag=tag, end=False), begun)
+            output.add(outcome.written, self._job.tables, f"part-{tag}")
             for chain, path in outcome.left.items():
                 target = place(self._left.path(chain, number + 1))
                 make_folders(target)
                 target.system.move(place(path).path, target.path)
         self._done.write(str(number + 1).encode())  # this completes the batch
         self._left.forget(number + 1)
-        self._report(BatchOutcome(number, len(found), outcome))
-
-    @property
-    def _done(self) -> RemotePath:
-        """Return the file with the number of batches done."""
-        return place(below(self._home, "done"))
+        return outcome

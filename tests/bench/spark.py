@@ -18,7 +18,7 @@ from dcpdump.arrow.folder import SCHEMAS
 from dcpdump.spark.chain import chains
 from dcpdump.spark.cluster import SparkEngine
 from dcpdump.spark.filesystem import inputs
-from dcpdump.spark.job import BegunChain, DecodingJob, run
+from dcpdump.spark.job import DecodingJob, run
 from dcpdump.spark.launch import session
 from dcpdump.spark.output import CaptureOutput
 from tests.bench.__main__ import measure
@@ -63,9 +63,9 @@ def main() -> None:
             for work, tables in works.items():
                 started = time.perf_counter()
                 with CaptureOutput(str(Path(out) / "tables"), "bench") as output, SparkEngine(spark) as engine:
-                    begun = [BegunChain(each) for each in chains(inputs([folder]), "folder", [folder])]
+                    begun = chains(inputs([folder]), "folder", [folder])
                     made = run(engine, DecodingJob("bench", output.folder, frozenset(tables)), begun)
-                    output.publish(made.written, tables, [each.chain.name for each in begun])
+                    output.publish(made.written, tables, [each.name for each in begun])
                 report(total, work, time.perf_counter() - started, megabytes(os.getpid()))
 
 

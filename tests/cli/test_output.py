@@ -412,16 +412,19 @@ def test_a_query_removes_what_a_killed_one_left_of_documents(
     assert os.listdir(tmp_path) == []
 
 
-def test_a_folder_that_another_run_removes_before_it_is_locked_is_made_again(tmp_path: Path) -> None:
-    made: list[str] = []
+def test_a_folder_that_another_run_removes_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, mkdtemp = list[str](), tempfile.mkdtemp
 
-    def make() -> str:
-        made.append(tempfile.mkdtemp(prefix=".a.", suffix=".part", dir=tmp_path))
+    def make(**how: str) -> str:
+        made.append(mkdtemp(**how))
         if len(made) == 1:
             remove_left(tmp_path / "a")  # as another run does that begins just now
         return made[-1]
 
-    with UnfinishedFolder(tmp_path / "a", make) as folder:
+    monkeypatch.setattr(tempfile, "mkdtemp", make)
+    with UnfinishedFolder(tmp_path / "a") as folder:
         assert [str(folder)] == made[1:]
         assert [each.path for each in os.scandir(tmp_path)] == made[1:]
 

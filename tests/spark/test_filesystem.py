@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.spark.filesystem import below, child, inputs, place
+from dcpdump.spark.filesystem import below, inputs, place
 
 
 def test_options_of_a_file_system_stay_behind_what_is_below_a_folder() -> None:
@@ -25,9 +25,9 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 def test_what_is_in_a_folder_keeps_the_account_and_the_host_of_its_name() -> None:
     azure, hdfs = "abfss://in@corp.dfs.core.windows.net/node1/", "hdfs://namenode:8020/node1"
-    assert child(azure, "in/node1/", "in/node1/a.pcap") == f"{azure}a.pcap"
-    assert child(hdfs, "/node1", "/node1/b c/100%.pcap") == f"{hdfs}/b%20c/100%25.pcap"
-    assert child("s3a://in?region=eu-west-1", "in", "in/a.pcap") == "s3a://in/a.pcap?region=eu-west-1"
+    assert below(azure, "a.pcap") == f"{azure}a.pcap"
+    assert below(hdfs, "b c/100%.pcap") == f"{hdfs}/b%20c/100%25.pcap"
+    assert below("s3a://in?region=eu-west-1", "a.pcap") == "s3a://in/a.pcap?region=eu-west-1"
 
 
 def test_what_a_folder_lists_can_be_opened_again(tmp_path: Path) -> None:

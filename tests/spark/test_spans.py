@@ -16,9 +16,9 @@ from dcpdump.errors import CaptureError, DcpdumpError
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import advance
 from dcpdump.spark.chain import INDEX, Chain, ChainCheckpoint, chains, index_row, read_spans, read_state
-from dcpdump.spark.decoding import Options, decode
+from dcpdump.spark.decoding import Decoding, Options
 from dcpdump.spark.filesystem import Input
-from dcpdump.spark.indexing import index
+from dcpdump.spark.indexing import Indexing
 from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
 from tests.cli.test_collections import CARTS, DROP, GET_MANIFEST, SCOPE, STREAM, document
@@ -188,11 +188,11 @@ def test_verdicts_of_samples_and_their_frames_do_not_depend_on_checkpoints(path:
 
 def test_a_capture_that_was_changed_after_it_was_indexed_is_an_error(traffic: list[Packet], tmp_path: Path) -> None:
     path, options = saved(tmp_path / "one.pcap", traffic), Options()
-    found = index(Chain("", (Input(str(path), 1),)), options, FAST, 1 << 30)
+    found = Indexing(Chain("", (Input(str(path), 1),)), options, FAST, 1 << 30)
     list(found.rows())
     saved(path, traffic[:-9])
     with pytest.raises(CaptureError, match="changed or cut after it was indexed"):
-        list(decode(found.indexed.spans[0], ChainCheckpoint(), options))
+        list(Decoding(found.indexed.spans[0], ChainCheckpoint(), options))
 
 
 # -- checkpoints as rows ---------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def test_spans_and_their_checkpoints_are_read_again_from_a_table(traffic: list[P
     import pyarrow.parquet as pq
 
     path = saved(tmp_path / "one.pcap", traffic)
-    found = index(Chain("node", (Input(str(path), 1),)), Options(block_bytes=5_000), FAST, 20_000)
+    found = Indexing(Chain("node", (Input(str(path), 1),)), Options(block_bytes=5_000), FAST, 20_000)
     rows = [batch for name, batch in found.rows() if name == "index"]
     with pq.ParquetWriter(tmp_path / "index.parquet", INDEX) as writer:
         for row in [*rows, index_row(found.indexed.spans[1]._replace(ends=True), b"")]:

@@ -11,9 +11,9 @@ import pytest
 from dcpdump.cli.pipeline import WATCHED
 from dcpdump.errors import OutputError
 from dcpdump.spark.filesystem import Input, RemotePath
-from dcpdump.spark.job import DecodingJob
+from dcpdump.spark.job import DecodingJob, Outcome
 from dcpdump.spark.local import LocalEngine
-from dcpdump.spark.watch import Arrivals, BatchOutcome, FolderWatch, WatchOptions
+from dcpdump.spark.watch import Arrivals, FolderWatch
 from tests.support import archives
 from tests.support.console import run
 from tests.support.tables import exported, found
@@ -87,12 +87,10 @@ def test_a_file_that_is_deleted_when_it_was_listed_is_left_out(folder: Path, tmp
 # -- what is made of them -------------------------------------------------------------------------------------
 
 
-def watch(folder: Path, out: Path) -> list[BatchOutcome]:
+def watch(folder: Path, out: Path) -> list[tuple[int, int, Outcome]]:
     """Watch until nothing new is there."""
-    report: list[BatchOutcome] = []
     job = DecodingJob("x", "", frozenset(WATCHED), distance=20_000)
-    FolderWatch(LocalEngine(1), WatchOptions([str(folder)], str(out), job), report.append).run(seconds=0)
-    return report
+    return list(FolderWatch([str(folder)], str(out), job).batches(LocalEngine(1), seconds=0))
 
 
 def test_captures_are_decoded_as_they_are_closed_and_a_restart_continues(folder: Path, tmp_path: Path) -> None:
@@ -102,7 +100,7 @@ def test_captures_are_decoded_as_they_are_closed_and_a_restart_continues(folder:
         for name in names:
             put(folder / "n1", name, data=(source / name).read_bytes())
         done = watch(folder, out)
-        assert [(each.number, each.captures, each.outcome.found.whole) for each in done] == (
+        assert [(number, count, outcome.found.whole) for number, count, outcome in done] == (
             [(number - (number > 2), len(names), True)] if names else []
         )
     run(f"dcpdump export {folder} -o {tmp_path}/export -q")
@@ -135,11 +133,11 @@ def test_a_batch_that_was_not_done_is_done_again_and_what_comes_late_is_said(
             watch(folder, out)
     before = found(out, "frames")
     assert (len(found(out, "files")), bool(before)) == (2, True)
-    assert [each.number for each in watch(folder, out)] == [0]
+    assert [number for number, _, _ in watch(folder, out)] == [0]
     assert (found(out, "frames"), len(found(out, "files"))) == (before, 2)
     put(folder, "late.pcap", data=(source / "node-000.pcap").read_bytes())
-    (late,) = watch(folder, out)
-    assert (late.number, late.outcome.found.whole) == (1, False)
+    ((number, _, late),) = watch(folder, out)
+    assert (number, late.found.whole) == (1, False)
     statuses = [(Path(row["file"]).name, row["status"]) for row in found(out, "files")]
     assert statuses == [("late.pcap", "late"), ("node-000.pcap", "ok"), ("node-001.pcap", "ok")]
     assert found(out, "frames") == before

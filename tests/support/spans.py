@@ -16,9 +16,9 @@ from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture import open_capture
 from dcpdump.filter import FrameFilter
 from dcpdump.spark.chain import Chain, ChainCheckpoint, ChainSpan
-from dcpdump.spark.decoding import Options, decode
+from dcpdump.spark.decoding import Decoding, Options
 from dcpdump.spark.filesystem import Input
-from dcpdump.spark.indexing import index
+from dcpdump.spark.indexing import Indexing
 from dcpdump.streams.dissection import Watching
 from dcpdump.tls.secrets import Secrets
 
@@ -67,7 +67,7 @@ def in_spans(
     """Return the rows of captures that are one chain, with checkpoints so many bytes apart."""
     options = options or Options(block_bytes=min(distance, 1 << 16))
     chain = Chain("", tuple(Input(str(path), Path(path).stat().st_size) for path in paths))
-    indexing, out, states = index(chain, options, tables, distance), Rows({name: [] for name in tables}), {}
+    indexing, out, states = Indexing(chain, options, tables, distance), Rows({name: [] for name in tables}), {}
     for name, batch in indexing.rows(secrets_of(key_log)):
         if name == "index":
             states[batch.column("number")[0].as_py()] = batch.column("state")[0].as_py()
@@ -75,7 +75,8 @@ def in_spans(
             out.tables[name] += _present(batch)
     out.spans, out.tables["frames"] = indexing.indexed.spans, []
     for span in out.spans:
-        for batch in decode(span, ChainCheckpoint.unpacked(states[span.number], "state"), options, secrets_of(key_log)):
+        begin = ChainCheckpoint.unpacked(states[span.number], "state")
+        for batch in Decoding(span, begin, options, secrets_of(key_log)):
             out.tables["frames"] += _present(batch)
     return out
 
