@@ -26,6 +26,18 @@ _NS = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1)
 
 
+def ranges(numbers: Iterable[int]) -> list[tuple[str, int]]:
+    """Return numbers as ranges, each with how many there are in it; neighbours of two stay apart."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    apart = [part for run in runs for part in ([run] if len(run) > 2 else [[number] for number in run])]
+    return [(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]), len(run)) for run in apart]
+
+
 def iso_time(ts_ns: int) -> str:
     """Return a time as ISO 8601 in UTC, with microseconds, or with nanoseconds if needed."""
     seconds, ns = divmod(ts_ns, _NS)

@@ -19,7 +19,6 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from dcpdump.browse.browser import Browser, OpenCaptures
-from dcpdump.browse.frame_panes import HexPane
 from dcpdump.browse.framelist import FrameList
 from dcpdump.browse.keys import all_keys, help_lines
 from dcpdump.browse.marks import COPIES, Marks
@@ -238,6 +237,8 @@ class BrowseApp(App[int]):
                 self.call_after_refresh(self._show_frame)
         elif pane is self.main.fields:
             self.browser.detail.light()
+        elif pane is self.main.hexes:
+            self.browser.detail.light_field(self.main.hexes.byte)
         elif isinstance(pane, TabTable):
             self.pages.show_page(pane)
         elif isinstance(pane, LadderPane):
@@ -247,10 +248,6 @@ class BrowseApp(App[int]):
         self._stale = False
         self.browser.show_frame()
         self.status.show()
-
-    @on(HexPane.Pointed)
-    def _pointed(self, message: HexPane.Pointed) -> None:
-        self.browser.detail.light_field(message.byte)
 
     # -- asking -------------------------------------------------------------------------------------------
 

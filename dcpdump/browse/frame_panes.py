@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from textual import events
-from textual.message import Message
 
 from dcpdump.browse.pane import Pane, Styled
+from dcpdump.browse.rows import answers
 from dcpdump.escape import safe
 from dcpdump.record import Record
 from dcpdump.render.style import STYLES, LineKind
@@ -124,16 +124,19 @@ class FieldsPane(Pane[FieldLine]):
     def put(self, line: int) -> None:
         """Select a field."""
         super().put(line)
-        if self.selected is not None:
-            self._label = _label(self.selected)
+        self._note()
 
     def select_byte(self, byte: int) -> None:
         """Select the field of a byte."""
         line = line_at(self.rows, byte)
         if line is not None:
             self.cursor = line
-            self._label = _label(self.rows[line])
             self.show_cursor()
+            self._note()
+
+    def _note(self) -> None:
+        if self.selected is not None:
+            self._label = _label(self.selected)
 
 
 def _label(line: FieldLine) -> str:
@@ -145,8 +148,7 @@ def _place(record: Record) -> str:
     raw = record.frame.raw
     words = [f"packet {raw.where.packet:,}"]
     if record.request is not None:
-        after = "" if record.latency_ns is None else f" after {record.latency_ns / 1000:,.0f} us"
-        words.append(f"answers #{record.request.frame:,}{after} (r)")
+        words.append(f"{answers(record)} (r)")
     if raw.gap_before:
         words.append(f"after {raw.gap_before:,} bytes lost or skipped")
     if raw.confidence:
@@ -175,18 +177,14 @@ def value_size(record: Record) -> int:
     return len(body.value) if otherwise else 0
 
 
-def wire_view(record: Record) -> BytesView:
-    """Return the bytes of a frame."""
-    raw = record.frame.raw
-    holes = (*raw.holes, *(((len(raw.data), raw.length),) if len(raw.data) < raw.length <= len(raw.data) + 64 else ()))
-    return BytesView(_wire_title(record), raw.data, tuple((start, end) for start, end in holes))
-
-
-def views(record: Record) -> list[BytesView]:
-    """Return the views of a frame: its bytes, its value decompressed and without xattrs, its value as JSON."""
-    out = [wire_view(record)]
-    body = record.meaning.body
-    if body is None or not value_size(record):
+def views(record: Record, *, value: bool) -> list[BytesView]:
+    """Return the views of a frame: its bytes; if ``value``, its value decompressed and without xattrs, and as JSON."""
+    raw, body = record.frame.raw, record.meaning.body
+    held = len(raw.data)
+    size = f"{held:,} bytes" + f" of {raw.length:,}" * (held < raw.length)
+    cut = [(held, raw.length)] if held < raw.length <= held + 64 else []
+    out = [BytesView(f"{size} at {raw.offset:,} of {record.src} → {record.dst}", raw.data, (*raw.holes, *cut))]
+    if not value or body is None or not value_size(record):
         return out
     if body.xattrs is not None or record.frame.value != body.value:
         out.append(BytesView(f"{len(body.value):,} bytes of value, as they are read", body.value))
@@ -194,14 +192,6 @@ def views(record: Record) -> list[BytesView]:
     if text:
         out.append(BytesView("value as JSON", lines=tuple(text)))
     return out
-
-
-def _wire_title(record: Record) -> str:
-    raw = record.frame.raw
-    title = f"{len(raw.data):,} bytes"
-    if len(raw.data) < raw.length:
-        title += f" of {raw.length:,}"
-    return f"{title} at {raw.offset:,} of {record.src} → {record.dst}"
 
 
 def _json_lines(value: bytes) -> list[str]:
@@ -223,13 +213,6 @@ _LIT, _CURSOR = "reverse cyan", "reverse bold"
 
 class HexPane(Pane[bytes]):
     """The bytes of one frame, under a cursor."""
-
-    class Pointed(Message):
-        """Message: another byte of the frame was selected."""
-
-        def __init__(self, byte: int) -> None:
-            super().__init__()
-            self.byte = byte
 
     def __init__(self) -> None:
         super().__init__(id="hexes")
@@ -264,9 +247,8 @@ class HexPane(Pane[bytes]):
     def show(self, record: Record | None) -> None:
         """Show a frame's bytes."""
         self._record, self._asked = record, False
-        self._views = [] if record is None else [wire_view(record)]
-        if record is not None and self._view and value_size(record) <= _LARGE:
-            self._views = views(record)
+        value = record is not None and self._view > 0 and value_size(record) <= _LARGE
+        self._views = [] if record is None else views(record, value=value)
         self._view = self._view if self._view < len(self._views) else 0
         self.byte = self.top = 0
         self._retitle()
@@ -279,7 +261,7 @@ class HexPane(Pane[bytes]):
                 self._asked = True
                 self.border_subtitle = f"{size:,} bytes of value: v once more decodes them"
                 return
-            self._views = views(self._record)
+            self._views = views(self._record, value=True)
         self._view = (self._view + 1) % max(1, len(self._views))
         self.byte = self.top = self.left = 0
         self._retitle()
@@ -329,7 +311,7 @@ class HexPane(Pane[bytes]):
         moved, self.byte = byte != self.byte, byte
         self._settle()
         if moved and self._view == 0:
-            self.post_message(self.Pointed(byte))
+            self.post_message(self.Moved(self))
 
     def click(self, line: int, column: int) -> None:
         """Select a byte, in the digits or in the text."""

@@ -14,6 +14,7 @@ from dcpdump.escape import safe
 from dcpdump.filter import FilterError
 from dcpdump.record import Record
 from dcpdump.render import line, table
+from dcpdump.text import ranges
 
 #: Ending of a file → the command that writes it, and its options.
 _WRITERS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -136,9 +137,9 @@ class Marks:
             self._browser.screen.say(" ".join(map(safe, said[:2])) or f"{name} was not written", error=True)
 
     def _words(self, command: str, more: Sequence[str] = ()) -> list[str]:
-        marks = self._list.marks
-        text = "" if marks else self._browser.filter
-        return self._browser.commands.words(command, text, ranges(marks), more)
+        text = "" if self._list.marks else self._browser.filter
+        frames = ",".join(some for some, _ in ranges(self._list.marks))
+        return self._browser.commands.words(command, text, frames, more)
 
     # -- copying ------------------------------------------------------------------------------------------
 
@@ -184,14 +185,3 @@ def _typed(words: Sequence[str]) -> str:
 def _when(record: Record) -> str:
     ts_ns = record.frame.raw.where.ts_ns
     return "" if ts_ns is None else clock_in_use().full(ts_ns)
-
-
-def ranges(numbers: set[int]) -> str:
-    """Return numbers as ranges: 3,7-9."""
-    out: list[list[int]] = []
-    for number in sorted(numbers):
-        if out and out[-1][1] == number - 1:
-            out[-1][1] = number
-        else:
-            out.append([number, number])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in out)

@@ -175,11 +175,17 @@ def text_of(record: Record) -> RowText:
     """Return the text of a frame: its fields in braces, its request, its problems."""
     text = f"{{{', '.join(message_words(record, vbucket=False))}}}"
     if record.request is not None:
-        after = "" if record.latency_ns is None else f" after {record.latency_ns / 1000:,.0f} us"
-        text += f" answers #{record.request.frame:,}{after}"
+        text += f" {answers(record)}"
     if record.problems:
         text += " ! " + "; ".join(safe(problem.text) for problem in record.problems)
     return RowText(text, bool(record.problems))
+
+
+def answers(record: Record) -> str:
+    """Return which request a response answers, and after how long."""
+    assert record.request is not None
+    after = "" if record.latency_ns is None else f" after {record.latency_ns / 1000:,.0f} us"
+    return f"answers #{record.request.frame:,}{after}"
 
 
 def gap_row(facts: RowFacts, lost: int) -> "Sequence[Styled]":

@@ -1,14 +1,19 @@
 """Draw the first line: the capture, how much is listed, its density over time with the cursor, the tabs."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dcpdump.browse.pane import Styled, strip_of
+from dcpdump.browse.pane import Styled, style_of
 from dcpdump.browse.rows import ListedFrames
+from dcpdump.escape import safe
 from dcpdump.net.packet import NO_TIME
 from dcpdump.render.text_columns import BARS
 
@@ -35,75 +40,58 @@ class TopLine(Widget):
 
     def __init__(self) -> None:
         super().__init__(id="top")
-        self._tabs: list[tuple[int, int, str]] = []
-        self._bars_at = 0
 
     @property
     def bars(self) -> int:
         """Return how many bars of density there are."""
-        used = sum(len(text) for text, _ in (*self.left, *self._right()))
-        free = self.size.width - used - 4
+        free = self.size.width - cell_len("".join(text for text, _ in self.left)) - _length(self._tabs()) - 4
         return min(_MOST, free) if free >= _LEAST else 0
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
-        width = self.size.width
-        right = self._right()
-        pieces: list[Styled] = [*self.left, ("  ", "")]
-        self._bars_at = sum(len(text) for text, _ in pieces)
-        pieces += self._drawn()
-        used = sum(len(text) for text, _ in pieces)
-        space = width - used - sum(len(text) for text, _ in right)
-        pieces.append((" " * max(1, space), ""))
-        at = used + max(1, space)
-        self._tabs = []
-        for (text, style), name in zip(right, TABS, strict=True):
-            self._tabs.append((at, at + len(text), name))
-            pieces.append((text, style))
-            at += len(text)
-        return strip_of(pieces, width)
+        width, tabs = self.size.width, self._tabs()
+        line = [*(Segment(safe(text), style_of(words)) for text, words in self.left), Segment("  "), *self._drawn()]
+        space = Segment(" " * max(1, width - _length(line) - _length(tabs)))
+        return Strip([*line, space, *tabs]).adjust_cell_length(width)
 
-    def _right(self) -> list[Styled]:
+    def _tabs(self) -> list[Segment]:
         narrow = self.size.width < _NARROW
-        out: list[Styled] = []
+        out: list[Segment] = []
         for number, name in enumerate(TABS, 1):
             chosen = name == self.tab
             title = f"{number}" if narrow and not chosen else f"{number} {name}"
             if number > 1 and self.progress and not narrow:
                 title += f" {self.progress}"
-            out.append((f" {title} ", "reverse" if chosen else "dim"))
+            out.append(_button(f" {title} ", "reverse" if chosen else "dim", f"app.tab({name!r})"))
         return out
 
-    def _drawn(self) -> list[Styled]:
+    def _drawn(self) -> list[Segment]:
         found = self.density
         if found is None or not self.bars:
             return []
         most = max(found.counts) or 1
         here = None if self.at_ns is None or self.at_ns == NO_TIME else found.bar(self.at_ns)
-        out: list[Styled] = []
+        out: list[Segment] = []
         for at, (count, listed) in enumerate(zip(found.counts, found.listed, strict=True)):
             bar = " " if not count else BARS[(count * len(BARS) - 1) // most]
             style = "reverse" if at == here else "cyan" if listed else "dim"
-            out.append((bar, style))
+            out.append(_button(bar, style, f"app.time({found.begins_ns(at)})"))
         return out
 
-    async def on_click(self, event: events.Click) -> None:
-        """Go to the time that was clicked at, or to the tab."""
-        for start, end, name in self._tabs:
-            if start <= event.x < end:
-                await self.run_action(f"app.tab({name!r})")
-                return
-        await self._pick(event.x)
-
     async def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Go along with the mouse while its button is down."""
-        if event.button:
-            await self._pick(event.x)
+        """Go along with the mouse over the density while its button is down."""
+        action = event.style.meta.get("@click", "")
+        if event.button and action.startswith("app.time"):
+            await self.run_action(action)
 
-    async def _pick(self, x: int) -> None:
-        bar = x - self._bars_at
-        if self.density is not None and 0 <= bar < len(self.density.counts):
-            await self.run_action(f"app.time({self.density.begins_ns(bar)})")
+
+def _button(text: str, words: str, action: str) -> Segment:
+    """Return a text that does something when it is clicked."""
+    return Segment(text, style_of(words) + Style.from_meta({"@click": action}))
+
+
+def _length(segments: Sequence[Segment]) -> int:
+    return sum(segment.cell_length for segment in segments)
 
 
 # -- density: frames over time, for the first line of the screen --------------------------------------

@@ -29,7 +29,7 @@ from dcpdump.streams.flow import FlowEvidence, FlowState, flow_status, why_unkno
 from dcpdump.streams.knowledge import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client, lag_text, place, times
-from dcpdump.text import counted
+from dcpdump.text import counted, ranges
 
 # -- troubles of rules --------------------------------------------------------------------------------
 # What ``check`` finds, one for each rule that is broken; or a line of another trouble.
@@ -194,9 +194,9 @@ def _of(
 ) -> Unjudged:
     named = words.named(found, evidence.several)
     numbers = tuple(each.number for each in found)
-    ranges = tuple(text for text, _ in words.ranges(numbers))
-    few = len(numbers) < len(evidence.connections) and len(ranges) <= words.LISTED
-    return Unjudged(code, f"{named}: {text}", len(found), numbers, Command(command, (), ranges if few else ()))
+    texts = tuple(text for text, _ in ranges(numbers))
+    few = len(numbers) < len(evidence.connections) and len(texts) <= words.LISTED
+    return Unjudged(code, f"{named}: {text}", len(found), numbers, Command(command, (), texts if few else ()))
 
 
 def _rules(evidence: Evidence) -> Iterator[Unjudged]:

@@ -17,7 +17,7 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import BY_SERVER, ended_by, why_closed
 from dcpdump.streams.wording import client, clock, place, reason_name, seqno, short_name, span
-from dcpdump.text import counted
+from dcpdump.text import counted, ranges
 
 #: Where more connections than these have the same trouble, they are one trouble.
 _APART = 3
@@ -202,7 +202,7 @@ def _command(
 
 def rollbacks_of(streams: Sequence[Stream], connections: tuple[str, ...] = ()) -> Command:
     """Return what explains the rollbacks of streams."""
-    numbers = [text for text, _ in words.ranges(stream.vbucket for stream in streams)]
+    numbers = [text for text, _ in ranges(stream.vbucket for stream in streams)]
     chosen = ("--vbucket", ",".join(numbers)) if len(numbers) <= _VBUCKETS else ()
     return Command("rollbacks", chosen, connections)
 
@@ -377,7 +377,7 @@ def server_ended(connection: ConnectionState, streams: int, *, several: bool) ->
 
 
 def _listed(numbers: Iterable[int]) -> tuple[str, ...]:
-    return tuple(text for text, _ in words.ranges(numbers)[: words.LISTED])
+    return tuple(text for text, _ in ranges(numbers)[: words.LISTED])
 
 
 # -- rollbacks in a diagnosis -------------------------------------------------------------------------

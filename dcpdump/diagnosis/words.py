@@ -11,7 +11,7 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, place, span
-from dcpdump.text import counted
+from dcpdump.text import counted, ranges
 
 #: Of a list of vbuckets, people are shown so many entries.
 _SHOWN = 8
@@ -60,18 +60,6 @@ def listed_vbuckets(numbers: Iterable[int]) -> str:
     shown = ", ".join(text for text, _ in found[:_SHOWN])
     more = sum(count for _, count in found[_SHOWN:])
     return f"vb {shown}" + (f" and {more:,} more" if more else "")
-
-
-def ranges(numbers: Iterable[int]) -> list[tuple[str, int]]:
-    """Return numbers as ranges, each with how many there are in it; neighbours of two stay apart."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    apart = [part for run in runs for part in ([run] if len(run) > 2 else [[number] for number in run])]
-    return [(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]), len(run)) for run in apart]
 
 
 def nothing_to_show(ledger: Ledger, connections: Sequence[ConnectionState], evicted: int = 0) -> str:

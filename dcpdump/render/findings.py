@@ -7,14 +7,13 @@ from urllib.parse import quote
 from dcpdump.check.finding import Finding, RuleTotal
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.clock import clock_in_use
-from dcpdump.diagnosis.words import ranges
 from dcpdump.escape import safe
 from dcpdump.record import Json
 from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import folded, number
 from dcpdump.streams.wording import clock
-from dcpdump.text import counted
+from dcpdump.text import counted, ranges
 
 Folded = Iterable[tuple[Finding, int]]
 SEVERITY_KINDS = {

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from dcpdump.browse.browser import History, Position
 from dcpdump.browse.frame_panes import field_lines, line_at
 from dcpdump.browse.frame_service import FrameService, troubled
-from dcpdump.browse.marks import ranges
 from dcpdump.browse.rows import IndexedFrames, ListedFrames, TimeColumn, time_text
 from dcpdump.browse.search import ChosenFrames, FrameSearch, RowSearch
 from dcpdump.browse.topline import density
@@ -123,11 +122,6 @@ def test_density_counts_frames_over_time() -> None:
     assert found.listed == (0, 0, 0, 0, 0, 0, 0, 0, 0, 1)
     assert [found.bar(ts) for ts in (0, 9, 10, 99)] == [0, 0, 1, 9]
     assert density(np.array([NO_TIME]), ListedFrames(), 10) is None
-
-
-def test_numbers_are_written_as_ranges() -> None:
-    assert ranges({7, 1, 2, 3, 9, 10}) == "1-3,7,9-10"
-    assert ranges(set()) == ""
 
 
 # -- filters as texts ---------------------------------------------------------------------------------------
