@@ -14,7 +14,7 @@ from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client
 
-_HUES = 5
+HUES = 5
 #: The most connections with their own pictures.
 LANES = 24
 
@@ -72,6 +72,10 @@ class Context:
         """Return a command line that can be pasted."""
         return command_line(command, self.wish.captures, self.wish.options)
 
+    def more(self, count: int, command: Command, what: str = "more") -> Markup | None:
+        """Return how many more there are than the page shows, and the command for them; None without any."""
+        return element("p", f"{count:,} {what}: ", element("code", self.line(command))) if count > 0 else None
+
     def frame(self, number: int | None, label: str | None = None) -> Markup:
         """Return a link to a frame, or only its number if the page does not show it."""
         text = label or f"frame {number:,}"
@@ -82,7 +86,7 @@ class Context:
 
 def hue(connection: ConnectionState) -> str:
     """Return the class of a connection's colour; they repeat."""
-    return f"hue{connection.number % _HUES}"
+    return f"hue{connection.number % HUES}"
 
 
 def head(connection: ConnectionState, *notes: str) -> Markup:
@@ -96,10 +100,10 @@ def head(connection: ConnectionState, *notes: str) -> Markup:
     )
 
 
-def table(heads: Sequence[str], rows: Sequence[Child]) -> Markup:
+def table(heads: Sequence[str], rows: Sequence[Child], kind: str = "") -> Markup:
     """Return a table in a box of its own, which scrolls where it is too wide."""
     top = element("thead", element("tr", [element("th", name, scope="col") for name in heads]))
-    return element("div", element("table", top, element("tbody", rows)), class_="wide")
+    return element("div", element("table", top, element("tbody", rows)), class_=f"wide{kind}")
 
 
 def row(*cells: Child) -> Markup:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dcpdump.record import Record
 from dcpdump.render.ladder import Rung, ladder
 from dcpdump.render.table import TableRow, table_rows, title
-from dcpdump.report.context import Context, section
+from dcpdump.report.context import Context, section, table
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, place
@@ -134,10 +134,7 @@ def _table(rows: Sequence[TableRow]) -> Markup:
         )
         for at, row in enumerate(rows)
     ]
-    heads = element(
-        "thead", element("tr", [element("th", name, scope="col") for name in ("Field", "(offset)", "(value)")])
-    )
-    return element("div", element("table", heads, element("tbody", lines)), class_="wide fields")
+    return table(("Field", "(offset)", "(value)"), lines, " fields")
 
 
 def _hex(data: bytes, rows: Sequence[TableRow]) -> Markup:

@@ -13,7 +13,8 @@ import numpy as np
 
 from dcpdump.batch.gather import Array
 from dcpdump.clock import clock_in_use
-from dcpdump.report.html import Child, Markup, Value, element
+from dcpdump.report.html import Child, Markup, element
+from dcpdump.streams.facts import Interval
 from dcpdump.streams.silence import tcp_faults
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import span
@@ -144,10 +145,24 @@ def symbol(kind: str) -> Markup:
     return element("svg", drawn, class_="symbol", viewBox="-8 -8 16 16", aria_hidden="true")
 
 
+def swatch(drawn: Markup) -> Markup:
+    """Return a sample of a colour, for a legend."""
+    return element("svg", drawn, class_="swatch", aria_hidden="true")
+
+
 def picture(height: int, label: str, *children: Child) -> Markup:
     """Return a picture that stretches: lines and areas of a height, with coordinates up to 1,000."""
-    box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "class_": "plot"}
-    return element("svg", *children, **box, role="img", aria_label=label, tabindex=0, data_zoom=True)
+    return element(
+        "svg",
+        *children,
+        viewBox=f"0 0 {WIDTH} {height}",
+        preserveAspectRatio="none",
+        class_="plot",
+        role="img",
+        aria_label=label,
+        tabindex=0,
+        data_zoom=True,
+    )
 
 
 def lane(head: Child, *pictures: Child, tall: bool = False, high: bool = False, id: str | None = None) -> Markup:
@@ -167,44 +182,31 @@ def side_labels(labels: Iterable[tuple[str, str]]) -> Markup:
 
 def area(values: Array, height: int, most: float, hue: str) -> list[Markup]:
     """Return an area under a line, a step for each value; heights are square roots of the largest."""
-    if not most:
+    line = _level_line(height - np.sqrt(values / most) * (height - 2)) if most else ""
+    if not line:
         return []
-    count = len(values)
-    steps = [
-        f"{WIDTH * at / count:.1f} {height - (value / most) ** 0.5 * (height - 2):.1f}"
-        for at, value in enumerate(values.tolist())
-    ]
-    line = "L".join(_corners(steps, count))
     return [
         element("path", d=f"M0 {height}L{line}L{WIDTH} {height}z", class_=f"area {hue}"),
         element("path", d=f"M{line}", class_=f"line {hue}"),
     ]
 
 
-def _corners(steps: Sequence[str], count: int) -> list[str]:
-    """Return the corners of a line that is level during each step, without redundant ones."""
-    out: list[str] = []
-    last = ""
-    for at, step in enumerate(steps):
-        _, _, level = step.partition(" ")
-        if level != last:
-            if last:
-                out.append(f"{WIDTH * at / count:.1f} {last}")
-            out.append(step)
-            last = level
-    return [*out, f"{WIDTH} {last}"]
-
-
 def stairs(values: Array, height: int, most: float, hue: str) -> list[Markup]:
     """Return a line that is level during each step."""
-    if not most:
-        return []
-    count = len(values)
-    levels = [
-        f"{WIDTH * at / count:.1f} {height - value / most * (height - 4) - 1:.1f}"
-        for at, value in enumerate(values.tolist())
-    ]
-    return [element("path", d="M" + "L".join(_corners(levels, count)), class_=f"line {hue}")]
+    line = _level_line(height - values / most * (height - 4) - 1) if most else ""
+    return [element("path", d=f"M{line}", class_=f"line {hue}")] if line else []
+
+
+def _level_line(heights: Array) -> str:
+    """Return the corners of a line that is level during each step, without redundant ones."""
+    corners: list[str] = []
+    last, count = "", len(heights)
+    for at, height in enumerate(heights.tolist()):
+        x, level = f"{WIDTH * at / count:.1f}", f"{height:.1f}"
+        if level != last:
+            corners += [f"{x} {last}"] * bool(last) + [f"{x} {level}"]
+            last = level
+    return "L".join([*corners, f"{WIDTH} {last}"])
 
 
 def band(times: TimeAxis, first_ns: int, last_ns: int, height: int, kind: str, title: str) -> Markup:
@@ -218,21 +220,17 @@ def band(times: TimeAxis, first_ns: int, last_ns: int, height: int, kind: str, t
 def blocked_bands(times: TimeAxis, connection: ConnectionState, height: int) -> list[Markup]:
     """Return the times in which flow control blocked the producer, or an end did not read, shaded."""
     window = connection.window
-    found = [
-        band(times, each.start_ns, each.end_ns, height, "blocked", f"blocked for {span(each.end_ns - each.start_ns)}")
-        for each in window.blocked.kept
-        if each.start_ns is not None and each.end_ns is not None
-    ]
-    since = window.blocked_since
-    if window.is_blocked and not window.is_exceeded and since is not None:
-        found.append(band(times, since, times.last_ns, height, "blocked", "blocked up to the end"))
+    found = [(each, f"blocked for {span(each.lasting_ns)}") for each in window.blocked.kept]
+    if window.is_blocked and not window.is_exceeded:
+        found.append((Interval(window.blocked_since, times.last_ns), "blocked up to the end"))
     for fault in tcp_faults(connection, times.last_ns):
         said = fault.fault.words(past=True)
-        title = f"the {fault.end} {said.does}: {said.seen}"
-        for each in fault.intervals.kept:
-            if each.start_ns is not None and each.end_ns is not None:
-                found.append(band(times, each.start_ns, each.end_ns, height, "blocked", title))
-    return found
+        found += [(each, f"the {fault.end} {said.does}: {said.seen}") for each in fault.intervals.kept]
+    return [
+        band(times, each.start_ns, each.end_ns, height, "blocked", title)
+        for each, title in found
+        if each.start_ns is not None and each.end_ns is not None
+    ]
 
 
 def marks(times: TimeAxis, found: Iterable[DrawnMark]) -> Markup:

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from dcpdump import __version__
 from dcpdump.check.rule import Severity
-from dcpdump.report import details, latency, tables, timeline, troubles, vbuckets
+from dcpdump.report import details, tables, timeline, troubles, vbuckets
 from dcpdump.report.context import Context
 from dcpdump.report.draw import day, size, zone_name
 from dcpdump.report.html import Markup, element
@@ -32,7 +32,7 @@ def choose_frames(context: Context) -> list[int]:
     slowest = [
         number
         for answers in context.gathered.latencies.slowest.values()
-        for answer in answers[: latency.SLOWEST]
+        for answer in answers[: timeline.SLOWEST]
         for number in (answer.asked, answer.frame)
     ]
     troubles = [frame for trouble in context.found.troubles for frame in trouble.frames]
@@ -69,7 +69,7 @@ def _page(context: Context, most_streams: int, most_maps: int) -> str:
         "timeline": timeline.timeline(context),
         "vbuckets": maps,
         "flow": timeline.flow(context),
-        "latency": latency.latency(context),
+        "latency": timeline.latency(context),
         "messages": tables.messages(context),
         "dialogues": details.dialogues(context),
         "findings": tables.findings(context),

@@ -12,6 +12,7 @@ from dcpdump.render.statistics import kind_name
 from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.report.context import Context, row, section, table
 from dcpdump.report.draw import size
+from dcpdump.report.gathered import LostBytes
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.wording import clock
 from dcpdump.text import counted
@@ -58,7 +59,7 @@ def streams(context: Context, most: int) -> Markup | None:
             ),
             class_="wide",
         ),
-        element("p", f"{rest:,} more: ", element("code", context.line(Command("streams")))) if rest else None,
+        context.more(rest, Command("streams")),
     )
 
 
@@ -108,7 +109,6 @@ def _rule(context: Context, rule: Rule, group: list[tuple[Finding, int]]) -> Mar
     shown = group[:_MOST_FINDINGS]
     rows = [_finding_row(context, finding, more) for finding, more in shown]
     rest = count - sum(1 + more for _, more in shown)
-    command = Command("check", ("--select", rule.code))
     return element(
         "details",
         element(
@@ -119,7 +119,7 @@ def _rule(context: Context, rule: Rule, group: list[tuple[Finding, int]]) -> Mar
         ),
         element("p", f"Source: {rule.source}", class_="detail") if rule.source else None,
         table(("frame", "time", "where", "what"), rows),
-        element("p", f"{rest:,} more: ", element("code", context.line(command))) if rest > 0 else None,
+        context.more(rest, Command("check", ("--select", rule.code))),
         id=f"rule-{rule.code}",
         open=worst is Severity.VIOLATION,
     )
@@ -144,12 +144,7 @@ def messages(context: Context) -> Markup | None:
         return None
     most = kinds[0][1].bytes
     rows = [
-        row(
-            kind_name(kind),
-            f"{amount.frames:,}",
-            size(amount.bytes),
-            _bar(100 * amount.bytes / max(1, most)),
-        )
+        row(kind_name(kind), f"{amount.frames:,}", size(amount.bytes), _bar(100 * amount.bytes / max(1, most)))
         for kind, amount in kinds[:_MOST_MESSAGES]
     ]
     return section("messages", "Messages", table(("message", "frames", "bytes", ""), rows))
@@ -174,7 +169,6 @@ _PAYLOAD = {
     "late": "too late",
 }
 _GAP_HEADS = ("time", "conn", "from", "offset", "bytes", "why")
-_MORE_GAPS = Command("export", ("--tables", "gaps"))
 
 
 def losses(context: Context) -> Markup:
@@ -187,8 +181,8 @@ def losses(context: Context) -> Markup:
         "Losses",
         element("p", _balance(context)),
         element("ul", [element("li", text) for text in damage]) if damage else None,
-        table(_GAP_HEADS, [_gap_row(context, at) for at in range(len(gaps))]) if gaps else None,
-        element("p", f"{more:,} more gaps: ", element("code", context.line(_MORE_GAPS))) if more > 0 else None,
+        table(_GAP_HEADS, [_gap_row(context, gap) for gap in gaps]) if gaps else None,
+        context.more(more, Command("export", ("--tables", "gaps")), "more gaps"),
     )
 
 
@@ -206,8 +200,7 @@ def _balance(context: Context) -> str:
     return text + ("" if context.evidence.carved else "No byte is lost.")
 
 
-def _gap_row(context: Context, at: int) -> Markup:
-    gap = context.gathered.gaps[at]
+def _gap_row(context: Context, gap: LostBytes) -> Markup:
     connection = context.evidence.ledger.connections.get(gap.connection)
     ends = ("", "") if connection is None else (connection.src, connection.dst)
     return row(

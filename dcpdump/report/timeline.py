@@ -1,9 +1,12 @@
-"""Make the pictures of connections over time: bytes and events of each, and its flow control."""
+"""Make the pictures over time: bytes and events of each connection, its flow control, and latencies."""
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from dcpdump.check.rule import Severity
-from dcpdump.report.context import Context, head, hue, section
+from dcpdump.render.statistics import opcode_name
+from dcpdump.report.context import HUES, Context, head, hue, row, section, table
 from dcpdump.report.draw import (
     WIDTH,
     DrawnMark,
@@ -14,11 +17,14 @@ from dcpdump.report.draw import (
     lane,
     marks,
     picture,
+    side_labels,
     size,
     stairs,
+    swatch,
     symbol,
     zone_name,
 )
+from dcpdump.report.gathered import DECADES, PER_DECADE
 from dcpdump.report.html import Markup, element
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.state import ConnectionState
@@ -199,3 +205,85 @@ def _flow_lane(context: Context, each: ConnectionState) -> Markup:
         ),
         id=f"flow-{each.number}",
     )
+
+
+# -- latencies, by request ------------------------------------------------------------------------------
+
+_LATENCY_HEIGHT = 180
+#: How many of the slowest responses of each kind are listed.
+SLOWEST = 3
+
+
+def latency(context: Context) -> Markup | None:
+    """Return the section; None where no answer was captured."""
+    found, times = context.gathered.latencies, context.times
+    if times is None or not found.grids:
+        return None
+    opcodes = sorted(found.grids)
+    rows = [found.cells(opcode) for opcode in opcodes]
+    levels = np.flatnonzero(sum(each.sum(axis=1) for each in rows))
+    low, high = int(levels[0]) // PER_DECADE, -(-(int(levels[-1]) + 1) // PER_DECADE)
+    first = times.place(found.axis.begins_ns(0))
+    last = times.place(found.axis.begins_ns(found.axis.used))
+    dots = [
+        element("path", d=_dots(cells, low, high, first, last), class_=f"dots hue{at % HUES}")
+        for at, cells in enumerate(rows)
+    ]
+    names = [opcode_name(opcode) for opcode in opcodes]
+    legend = [
+        element("span", swatch(element("path", d="M7 7h0", class_=f"dots hue{at % HUES}")), f" {name}")
+        for at, name in enumerate(names)
+    ]
+    grid = [
+        element("path", d=f"M0 {_y(power * PER_DECADE, low, high):.1f}H{WIDTH}", class_="grid")
+        for power in range(low, high + 1)
+    ]
+    label = f"latencies of {', '.join(names)} over time"
+    return section(
+        "latency",
+        "Latency",
+        element("p", legend, class_="legend"),
+        element(
+            "div",
+            lane(
+                element("div", _scale(low, high), class_="head"), picture(_LATENCY_HEIGHT, label, grid, dots), high=True
+            ),
+            axis(times),
+            class_="lanes",
+        ),
+        table(
+            ("request", "answers", "median", "99 %", "slowest"), [_latency_row(context, opcode) for opcode in opcodes]
+        ),
+        lead="How long answers took, on a logarithmic scale. A dot stands for all that took about as long within "
+        f"{span(found.axis.step_ns)}.",
+    )
+
+
+def _y(level: int, low: int, high: int) -> float:
+    return _LATENCY_HEIGHT - 4 - (level - low * PER_DECADE) / max(1, (high - low) * PER_DECADE) * (_LATENCY_HEIGHT - 8)
+
+
+def _dots(cells: np.ndarray, low: int, high: int, first: float, last: float) -> str:
+    used = cells.shape[1]
+    return "".join(
+        f"M{WIDTH * (first + (last - first) * (step + 0.5) / used):.0f} {_y(level, low, high):.0f}h0"
+        for level, step in zip(*(each.tolist() for each in np.nonzero(cells)), strict=True)
+    )
+
+
+def _scale(low: int, high: int) -> Markup:
+    """Return the labels of the logarithmic scale."""
+    return side_labels(
+        (f"{100 * _y(power * PER_DECADE, low, high) / _LATENCY_HEIGHT:.1f}%", span(1000 * 10**power))
+        for power in range(low, min(high, DECADES) + 1)
+    )
+
+
+def _latency_row(context: Context, opcode: int) -> Markup:
+    found = context.gathered.statistics.latencies.get(opcode)
+    cells = ["", "", ""]
+    if found is not None:
+        cells = [f"{found.count:,}", *(span(found.percentile(percent) * 1000) for percent in (50, 99))]
+    slowest = context.gathered.latencies.slowest[opcode][:SLOWEST]
+    links = [(", " * (at > 0), context.frame(each.frame, span(each.latency_ns))) for at, each in enumerate(slowest)]
+    return row(opcode_name(opcode), *cells, links)

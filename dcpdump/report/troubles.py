@@ -7,20 +7,15 @@ from dcpdump.report.html import Markup, element
 from dcpdump.streams.causes import Situation
 
 _MOST = 20
+#: Where the page shows what a situation is about, beside dialogues and findings.
 _PLACES = {
-    Situation.BLOCKED: ("flow", "window"),
-    Situation.ZERO_WINDOW: ("timeline", "timeline"),
-    Situation.NO_ANSWER: ("timeline", "timeline"),
-    Situation.EXCEEDED: ("flow", "window"),
-    Situation.MISCOUNTED: ("flow", "window"),
-    Situation.LOST: ("losses", "losses"),
-    Situation.DAMAGED: ("losses", "losses"),
-    Situation.NOT_SET_UP: ("timeline", "timeline"),
-    Situation.CLOSED: ("timeline", "timeline"),
-    Situation.NAME_TAKEN: ("timeline", "timeline"),
-    Situation.CONFLICT: ("losses", "losses"),
-    Situation.RECONNECTS: ("timeline", "timeline"),
-    Situation.NOOP: ("timeline", "timeline"),
+    Situation[name]: place
+    for place, names in (
+        ("flow", "BLOCKED EXCEEDED MISCOUNTED"),
+        ("losses", "LOST DAMAGED CONFLICT"),
+        ("timeline", "ZERO_WINDOW NO_ANSWER NOT_SET_UP CLOSED NAME_TAKEN RECONNECTS NOOP"),
+    )
+    for name in names.split()
 }
 
 
@@ -36,9 +31,7 @@ def verdict(context: Context) -> Markup:
         if found.outcome is DiagnosisOutcome.WRONG
         else element("p", found.conclusion, class_=f"conclusion {found.outcome.value}"),
         element("ol", [_trouble(context, each) for each in shown], class_="troubles") if shown else None,
-        element("p", f"{rest:,} more: ", element("code", context.line(Command("diagnose", ("--all",)))))
-        if rest
-        else None,
+        context.more(rest, Command("diagnose", ("--all",))),
         _behind(context),
         _unjudged(context),
         lead=f"{found.looked_at}." if found.outcome is DiagnosisOutcome.WRONG else "",
@@ -65,19 +58,19 @@ def _trouble(context: Context, trouble: Trouble) -> Markup:
 
 def _link(context: Context, trouble: Trouble) -> Markup | None:
     """Return a link to the evidence on the page."""
-    stream = next((stream for stream in trouble.streams if stream in context.dialogues), None)
+    label, target = "streams", "streams"
     if trouble.situation in (Situation.VIOLATION, Situation.RULE):
+        label, target = "finding", f"rule-{trouble.cause}"
         if trouble.count == 1 and trouble.frames[0] in context.records:
-            return element("a", f"frame {trouble.frames[0]:,} →", href=f"#frame-{trouble.frames[0]}", class_="proof")
-        return element("a", "finding →", href=f"#rule-{trouble.cause}", class_="proof")
-    if trouble.situation in _PLACES:
-        place, label = _PLACES[trouble.situation]
+            label, target = f"frame {trouble.frames[0]:,}", f"frame-{trouble.frames[0]}"
+    elif place := _PLACES.get(trouble.situation):
         lane = next((number for number in trouble.connections if _pictured(context, place, number)), None)
-        target = place if place == "losses" else None if lane is None else f"{place}-{lane}"
-        return None if target is None else element("a", f"{label} →", href=f"#{target}", class_="proof")
-    if stream is not None:
-        return element("a", "dialogue →", href=f"#dialogue-{context.dialogues[stream]}", class_="proof")
-    return element("a", "streams →", href="#streams", class_="proof")
+        if lane is None and place != "losses":
+            return None
+        label, target = "window" if place == "flow" else place, place if place == "losses" else f"{place}-{lane}"
+    elif stream := next((stream for stream in trouble.streams if stream in context.dialogues), None):
+        label, target = "dialogue", f"dialogue-{context.dialogues[stream]}"
+    return element("a", f"{label} →", href=f"#{target}", class_="proof")
 
 
 def _pictured(context: Context, place: str, number: int) -> bool:

@@ -9,9 +9,9 @@ import numpy as np
 from dcpdump.batch.gather import Array
 from dcpdump.batch.traffic_over_time import OTHERS, TrafficOverTime
 from dcpdump.report.context import Context, section
-from dcpdump.report.draw import WIDTH, Colour, TimeAxis, axis, band, lane, png, side_labels
-from dcpdump.report.html import Markup, Value, element
-from dcpdump.streams.identity import alike, host, same
+from dcpdump.report.draw import WIDTH, Colour, TimeAxis, axis, band, lane, png, side_labels, swatch
+from dcpdump.report.html import Markup, element
+from dcpdump.streams.identity import Owner, alike, host, owners, same
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, seqno, span
@@ -128,7 +128,7 @@ def vbuckets(context: Context, most: int) -> tuple[Markup | None, list[dict[str,
     if times is None or not groups:
         return None, []
     troubled = {stream for trouble in context.found.troubles for stream in trouble.streams}
-    order = sorted(groups, key=lambda group: (-_count(group, troubled), -sum(len(each.streams) for each in group)))
+    order = sorted(groups, key=lambda group: (-len(_of(group, troubled)), -sum(len(each.streams) for each in group)))
     shown, known = [], []
     for group in order[:most]:
         found = silence_map(traffic, group, times)
@@ -151,13 +151,13 @@ def vbuckets(context: Context, most: int) -> tuple[Markup | None, list[dict[str,
     return made, known
 
 
-def _count(group: Sequence[ConnectionState], troubled: set[Stream]) -> int:
-    return sum(stream in troubled for each in group for stream in each.streams)
+def _of(group: Sequence[ConnectionState], troubled: set[Stream]) -> list[Stream]:
+    return [stream for each in group for stream in each.streams if stream in troubled]
 
 
 def _map(times: TimeAxis, group: Sequence[ConnectionState], found: Map, troubled: set[Stream]) -> Markup:
     names = ", ".join(f"c{each.number}" for each in group[:12]) + (" …" if len(group) > 12 else "")
-    mine = sorted({stream.vbucket for each in group for stream in each.streams if stream in troubled})
+    mine = sorted({stream.vbucket for stream in _of(group, troubled)})
     in_trouble = (
         f"in trouble: vb {', '.join(map(str, mine[:20]))}{' …' * (len(mine) > 20)}" if mine else "none in trouble"
     )
@@ -190,9 +190,19 @@ def _image(found: Map, cells: np.ndarray, label: str, hits: Sequence[Markup], ki
     source = f"data:image/png;base64,{b64encode(png(cells, COLOURS)).decode()}"
     image = element("image", href=source, width=WIDTH, height=height, preserveAspectRatio="none")
     size = "few" if height <= 12 else "some" if len(found.vbuckets) <= _FEW else "many"
-    box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none", "role": "img"}
-    box |= {"aria_label": label, "tabindex": 0, "data_zoom": True, "data_map": kind, "class_": f"plot map {size}"}
-    return element("svg", image, hits, **box)
+    return element(
+        "svg",
+        image,
+        hits,
+        viewBox=f"0 0 {WIDTH} {height}",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=label,
+        tabindex=0,
+        data_zoom=True,
+        data_map=kind,
+        class_=f"plot map {size}",
+    )
 
 
 def _hits(times: TimeAxis, group: Sequence[ConnectionState], found: Map) -> Iterator[Markup]:
@@ -227,7 +237,7 @@ def _legend(found: Map) -> Markup:
         first = f"less than {span(round(found.limits[1] * 1e9))}"
         text = first if level == 1 else f"{limit} and more" if level == LEVELS else limit
         square = element("rect", width=14, height=14, class_=f"level{level}")
-        parts.append(element("span", element("svg", square, class_="swatch", aria_hidden="true"), f" {text} "))
+        parts.append(element("span", swatch(square), f" {text} "))
     return element("span", "silent for ", parts, class_="levels")
 
 
@@ -260,12 +270,14 @@ def _multiple(context: Context, times: TimeAxis, stream: Stream) -> Markup | Non
     shade = [band(times, over, times.last_ns, height, "over", "ended")] if over is not None else []
     label = f"vb {stream.vbucket}: seqno {low:,} to {high:,}"
     number = context.dialogues[stream]
-    box: dict[str, Value] = {"viewBox": f"0 0 {WIDTH} {height}", "preserveAspectRatio": "none"}
+    box = f"0 0 {WIDTH} {height}"
     return element(
         "div",
         element("a", element("b", f"vb {stream.vbucket}"), f" c{connection.number}", href=f"#dialogue-{number}"),
         element("span", context.verdicts[stream].text, class_="detail"),
-        element("svg", shade, line, **box, class_="small", role="img", aria_label=label),
+        element(
+            "svg", shade, line, viewBox=box, preserveAspectRatio="none", class_="small", role="img", aria_label=label
+        ),
         element("span", f"{low:,} … {high:,}", class_="range"),
         class_="multiple",
     )
@@ -280,18 +292,17 @@ Group = tuple[list[ConnectionState], set[int]]  #: connections, and their vbucke
 def consumers(connections: Sequence[ConnectionState]) -> list[list[ConnectionState]]:
     """Group connections with streams by consumer: connections of one client with different vbuckets."""
     out: list[list[ConnectionState]] = []
-    by_owner: dict[str, list[Group]] = {}
+    by_owner: dict[Owner, list[Group]] = {}
     for connection in connections:
         mine = {stream.vbucket for stream in connection.streams if stream.known}
         if not mine:
             continue
-        owners = [f"host {host(connection)}", f"id {connection.identity.client_id}"]
-        near = (group for owner in owners for group in by_owner.get(owner, [])[-_COMPARED:])
+        near = (group for owner in owners(connection) for group in by_owner.get(owner, [])[-_COMPARED:])
         found = next((group for group in near if _shares(group, connection, mine)), None)
         if found is None:
             found = [], set()
             out.append(found[0])
-            for owner in owners[: 1 + (connection.identity.client_id is not None)]:
+            for owner in owners(connection):
                 by_owner.setdefault(owner, []).append(found)
         found[0].append(connection)
         found[1].update(mine)
