@@ -23,15 +23,13 @@ from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.learning import last_message
 from dcpdump.streams.opcode_kinds import (
     ABORT,
-    ADVANCED,
     COMMIT,
-    DOCUMENTS,
     MARKER,
     PREPARE,
     SEQNO_ACK,
+    SEQUENCED,
     SET_STATE,
     STREAM_END,
-    SYSTEM_EVENT,
 )
 from dcpdump.streams.phases import ClosingEvent, DurableEvent, Takeover, TakeoverEvent, allows
 from dcpdump.streams.reasons import undecided
@@ -214,8 +212,6 @@ def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
 
 # -- how a vbucket is handed over ---------------------------------------------------------------------
 
-_DATA = frozenset({*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED, MARKER})
-
 
 def _spoken(state: int | None) -> str:
     return f"{state} ({VBUCKET_STATE.names.get(state or 0, 'unknown')})"
@@ -317,6 +313,6 @@ def after(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     Source: dcp/active_stream.cc
     """
     handed = stream.takeover_phase is Takeover.ACTIVE
-    if not handed or frame.opcode not in _DATA or not allows(stream.closing_phase, ClosingEvent.MESSAGE):
+    if not handed or frame.opcode not in (*SEQUENCED, MARKER) or not allows(stream.closing_phase, ClosingEvent.MESSAGE):
         return None
     return f"{name(frame.opcode)} after SET_VBUCKET_STATE(active)"

@@ -37,18 +37,13 @@ from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.opcode_kinds import (
     ABORT,
-    ADD_STREAM,
     ADVANCED,
-    BUFFER_ACK,
     CACHED,
     CACHED_END,
-    CLOSE_STREAM,
     COMMIT,
     CONTROL,
     DELETION,
-    DOCUMENTS,
     EXPIRATION,
-    FAILOVER_LOG,
     FLUSH,
     MARKER,
     MUTATION,
@@ -57,9 +52,9 @@ from dcpdump.streams.opcode_kinds import (
     OSO,
     PREPARE,
     SEQNO_ACK,
-    SET_STATE,
     STREAM_END,
     STREAM_REQ,
+    STREAMED,
     SYSTEM_EVENT,
     WITH_VALUES,
 )
@@ -75,7 +70,7 @@ from dcpdump.wire.value import decompress, split_xattrs
 # -- frames as such, requests and their answers, and which stream a message belongs to ----------------
 
 _DUPLEX = 0x0C
-_SILENT = (*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, STREAM_END, ADVANCED, OSO, CACHED, CACHED_END)
+_SILENT = [opcode for opcode in sorted(STREAMED - {MARKER}) if not MESSAGES[opcode].replies]
 
 
 def name(opcode: int) -> str:
@@ -343,11 +338,8 @@ def _info_remark(message: Message, identity: int, data: bytes, *, to_consumer: b
 # -- what a message holds: lengths, keys, reserved fields ---------------------------------------------
 
 _KEYED = (*WITH_VALUES, COMMIT, ABORT)
-#: Messages whose datatype is 0.
-_PLAIN = frozenset(
-    {STREAM_REQ, CLOSE_STREAM, STREAM_END, MARKER, SET_STATE, NOOP, BUFFER_ACK, CONTROL, SEQNO_ACK, COMMIT, ABORT}
-    | {ADVANCED, OSO, CACHED, CACHED_END, ADD_STREAM, FAILOVER_LOG}
-)
+#: Messages of DCP that may have another datatype than 0.
+_TYPED = frozenset({*WITH_VALUES, OPEN, FLUSH, SYSTEM_EVENT})
 UNDERLYING = 0x40
 #: What is looked at elsewhere: by other rules, or below.
 _ELSEWHERE = frozenset(
@@ -448,7 +440,7 @@ def _refused(frame: FrameEvent, connection: ConnectionState) -> tuple[str, Sever
     text = not_together(frame) or form_not_agreed(frame, connection)
     if text:
         return f": {text}", None
-    if frame.datatype and opcode in _PLAIN:
+    if frame.datatype and opcode not in _TYPED and find(opcode).dcp:
         return f" has datatype 0x{frame.datatype:02x}", None
     if opcode == PREPARE and not frame.cas:
         return " has CAS 0", None

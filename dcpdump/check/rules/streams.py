@@ -22,21 +22,19 @@ from dcpdump.streams.facts import Entry
 from dcpdump.streams.frame_event import FrameEvent, failover_log, stream_key
 from dcpdump.streams.learning import request_of
 from dcpdump.streams.opcode_kinds import (
-    ABORT,
     ADD_STREAM,
     ADVANCED,
     CACHED,
     CACHED_END,
     CLOSE_STREAM,
-    COMMIT,
     FAILOVER_LOG,
     FAILOVER_LOG_OLD,
     FLUSH,
     MARKER,
     SEQNO_ACK,
+    SEQUENCED,
     STREAM_END,
     STREAM_REQ,
-    SYSTEM_EVENT,
     WITH_VALUES,
 )
 from dcpdump.streams.phases import ClosingEvent, Phase, PhaseEvent, allows
@@ -345,13 +343,10 @@ def _out_of_range(frame: FrameEvent) -> str:
     return "Erange" if frame.opcode in WITH_VALUES else "UnknownCommand" if frame.opcode == ADVANCED else ""
 
 
-_DATA = frozenset({*WITH_VALUES, FLUSH, SYSTEM_EVENT, COMMIT, ABORT, ADVANCED})
-
-
 def _is_outside(frame: FrameEvent, stream: Stream) -> bool:
     """Return whether a frame is a change of a stream that is in no snapshot: not ended, and not handed over."""
     out = stream.phase is not Phase.HANDED_OVER and not allows(stream.phase, PhaseEvent.ITEM)
-    return out and frame.opcode in _DATA and stream.end is None
+    return out and frame.opcode in (*SEQUENCED, FLUSH) and stream.end is None
 
 
 @rule("DCP223", "L3", VIOLATION, on=(Event.OUTSIDE, Event.STRAY), off=(START, LOST))
