@@ -123,9 +123,7 @@ def _compared(sides: Sequence[CaptureRows | Documents], shown: Display, most: in
         return DocumentRows(first, second, shown.redactor, most)
     assert isinstance(first, CaptureRows)
     assert isinstance(second, CaptureRows)
-    found = Comparison(first, second)
-    found.compare()
-    return DiffRows(found, shown.redactor, most)
+    return DiffRows(Comparison(first, second), shown.redactor, most)
 
 
 def _read(
@@ -141,7 +139,6 @@ def _read(
     keeping = _Keeping(chosen, side, dissection, shown)
     reading = Reading(CaptureSource(given.open(paths)), dissection, keeping, sink)
     reading.analyse()
-    side.settle()
     return reading
 
 

@@ -139,10 +139,6 @@ class CaptureRows:
                 size = sum(each.length or 0 for each in loss.sent)
                 self.losses.setdefault(loss.ends.place, []).append((loss.gap.offset, loss.gap.length or 0, size))
 
-    def settle(self) -> None:
-        """Prepare for ``rows``, after all frames were added."""
-        self._spill.flush()
-
     def rows(self, place: int, start: int, stop: int) -> Array:
         """Return rows of a direction."""
         size = ROW.itemsize

@@ -108,23 +108,17 @@ class Linked:
 
 
 class Comparison:
-    """The comparison of two captures."""
+    """The comparison of two captures: their connections in pairs, the directions of each compared."""
 
     def __init__(self, a: CaptureRows, b: CaptureRows) -> None:
-        self.sides = a, b
-        self.linked: list[Linked] = []
-        self.alone: tuple[list[int], list[int]] = [], []  #: connections only in A, and only in B
-
-    def compare(self) -> None:
-        """Pair connections and compare their directions."""
-        a, b = self.sides
+        self.sides, self.linked = (a, b), list[Linked]()
         for pair in pairs(a, b):
             there, back = (compared(a, b, place, pair.place_in_b(place)) for place in (2 * pair.a, 2 * pair.a + 1))
             self.linked.append(Linked(pair, (there, back), clock(there.later, back.later)))
-        in_both = {each.pair.a for each in self.linked}, {each.pair.b for each in self.linked}
-        self.alone = tuple(  # type: ignore[assignment]
-            [number for number in side.connections if number not in known]
-            for side, known in zip(self.sides, in_both, strict=True)
+        #: connections only in A, and only in B
+        self.alone = (
+            sorted(set(a.connections) - {each.pair.a for each in self.linked}),
+            sorted(set(b.connections) - {each.pair.b for each in self.linked}),
         )
 
     @property
@@ -136,10 +130,6 @@ class Comparison:
     def unrelated(self) -> bool:
         """Return whether both captures have connections, but none in common."""
         return not self.linked and all(self.alone)
-
-    def frames(self, of: int, number: int) -> int:
-        """Return how many frames a connection of A (0) or B (1) has."""
-        return self.sides[of].frames_of(number)
 
     def last_seqnos(self, way: Way) -> list[LastSeqno]:
         """Return the streams of a direction with different last seqnos, by vbucket."""

@@ -175,10 +175,6 @@ class Documents:
         """Note what was not captured."""
         self.losses.lose(gaps)
 
-    def settle(self) -> None:
-        """Prepare for comparing, after all changes were added."""
-        self._spill.flush()
-
     def document(self, row: int) -> Document:
         """Return a document by its row."""
         size = _ROW.itemsize

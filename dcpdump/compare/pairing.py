@@ -62,20 +62,13 @@ def matched(a: Array, b: Array) -> tuple[Pairs, Pairs]:
     return pairs.joined(found.chosen(equal)), found.chosen(~equal)
 
 
-class Strays(NamedTuple):
-    """Matches out of order: equal frames, and the same messages with different bytes."""
-
-    moved: Pairs
-    changed: Pairs
-
-
-def strays(a: Array, b: Array) -> Strays:
-    """Match the rest of a direction regardless of order."""
+def strays(a: Array, b: Array) -> tuple[Pairs, Pairs]:
+    """Match the rest of a direction regardless of order, as ``matched`` does."""
     moved = _anywhere(a["hash"], b["hash"])
     left_a, left_b = _others(len(a), moved.a), _others(len(b), moved.b)
     left_a, left_b = (left[(rows["marks"][left] & HAS_SEQNO) != 0] for left, rows in ((left_a, a), (left_b, b)))
     found = _anywhere(messages(a[left_a]), messages(b[left_b]))
-    return Strays(moved, Pairs(left_a[found.a], left_b[found.b]))
+    return moved, Pairs(left_a[found.a], left_b[found.b])
 
 
 def _anywhere(a: Array, b: Array) -> Pairs:
@@ -392,15 +385,15 @@ def compared(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: in
         later.append((then - earlier)[(earlier != NO_TIME) & (then != NO_TIME)])
     found = np.concatenate(runs) if runs else np.zeros((0, 4), np.int64)
     only = _rows_in(found[:, 0], found[:, 1]), _rows_in(found[:, 2], found[:, 3])
-    left = strays(side_a.chosen(place_a, only[0][0]), side_b.chosen(place_b, only[1][0]))
-    gone = left.moved.joined(left.changed)
-    changed.append(_pairs(only[0][0][left.changed.a], only[1][0][left.changed.b]))
+    moved, other = strays(side_a.chosen(place_a, only[0][0]), side_b.chosen(place_b, only[1][0]))
+    gone = moved.joined(other)
+    changed.append(_pairs(only[0][0][other.a], only[1][0][other.b]))
     every = np.concatenate(changed)
     return Way(
         place_a,
         place_b,
         equal,
-        len(left.moved),
+        len(moved),
         every[np.argsort(every[:, 0])],
         (_without(only[0], gone.a), _without(only[1], np.sort(gone.b))),
         found,

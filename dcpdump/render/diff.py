@@ -267,7 +267,7 @@ class DiffRows:
         for of in (0, 1):
             for alone in found.alone[of]:
                 where = f"{_NAMES[of]} c{alone} {self._between(of, alone)}"
-                frames = counted(found.frames(of, alone), "frame")
+                frames = counted(found.sides[of].frames_of(alone), "frame")
                 yield Line(LineKind.PROBLEM, f"{where}: only in {_NAMES[of]}, {frames}")
         yield self.total()
 
@@ -357,7 +357,7 @@ class DiffRows:
             for alone in found.alone[of]:
                 src, dst = self._ends(of, alone)
                 row = {"only_in": _NAMES[of], "connection": alone, "src": src, "dst": dst}
-                yield ALONE.object(row | {"frames": found.frames(of, alone)})
+                yield ALONE.object(row | {"frames": found.sides[of].frames_of(alone)})
         yield TOTAL.object({**self._totals(), "equal": not found.differs, "connections": len(found.linked)})
 
     def _connection(self, each: Linked) -> Json:
@@ -375,7 +375,7 @@ class DiffRows:
                 for name, count in _way_counts(way).items():
                     out[name] += count
         for of, name in enumerate(("only_a", "only_b")):
-            out[name] += sum(self._found.frames(of, number) for number in self._found.alone[of])
+            out[name] += sum(self._found.sides[of].frames_of(number) for number in self._found.alone[of])
         return out
 
 

@@ -256,7 +256,6 @@ class Redaction:
             self.dissector.framed.update(ends.place for ends in part.places)
             self._take(part)
         self._places.close()
-        self._spill.flush()
 
     def _take(self, part: Part) -> None:
         for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):

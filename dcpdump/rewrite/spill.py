@@ -50,18 +50,15 @@ class Spill:
         if len(stream.data) >= _PIECE:
             self._write(stream)
         if self._pending >= _PENDING:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write pending bytes to the file."""
-        for stream in self._streams.values():
-            self._write(stream)
+            for each in self._streams.values():
+                self._write(each)
 
     def get(self, number: int, start: int, end: int) -> bytes:
-        """Return the bytes of a stream from ``start`` to ``end``; call ``flush`` before."""
+        """Return the bytes of a stream from ``start`` to ``end``."""
         stream = self._streams.get(number)
         if stream is None or end <= start:
             return bytes(max(0, end - start))
+        self._write(stream)
         out = bytearray(end - start)
         at = max(bisect_right(stream.starts, start) - 1, 0)
         while at < len(stream.starts) and stream.starts[at] < end:

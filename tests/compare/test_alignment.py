@@ -21,7 +21,6 @@ def side_of(folder: str, numbers: list[int]) -> CaptureRows:
     table["offset"] = np.arange(len(numbers)) * 100
     if len(numbers):
         side.put(0, table)
-    side.settle()
     return side
 
 
