@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Delayed, Event, Rule
 from dcpdump.spec import find
+from dcpdump.startup import dataclass, field
 from dcpdump.streams.clients import Clients
 from dcpdump.streams.facts import UnansweredRequest, between
 from dcpdump.streams.flow import stalled_since
@@ -33,33 +34,21 @@ _MOST = 1024
 _SAME_ORDER = frozenset({STREAM_REQ, CONTROL, NOOP, OPEN, HELLO})
 
 
+@dataclass(slots=True, eq=False)
 class PendingEvidence:
     """The open questions of one connection."""
 
-    __slots__ = (
-        "_ahead",
-        "_done",
-        "_lags",
-        "_noop_missed_ns",
-        "_stalled_ns",
-        "connection",
-        "last",
-        "unknown",
-        "waiting",
-    )
-
-    def __init__(self, connection: ConnectionState) -> None:
-        self.connection = connection
-        self.last: FrameEvent | None = None  #: the last frame that is no message of a stream
-        #: by the direction that they wait for, and rule: bytes may be missing that are not missed yet
-        self.waiting: dict[int, dict[str, deque[Finding]]] = {}
-        #: by stream: how often bytes had been lost, and the rules that said "unknown" since
-        self.unknown: dict[Stream, tuple[int, set[str]]] = {}
-        self._ahead: list[tuple[FrameEvent, Stream, int]] = []
-        self._done: list[Stream] = []
-        self._lags: list[Delayed] = []
-        self._stalled_ns = 0
-        self._noop_missed_ns = 0
+    connection: ConnectionState
+    last: FrameEvent | None = None  #: the last frame that is no message of a stream
+    #: by the direction that they wait for, and rule: bytes may be missing that are not missed yet
+    waiting: dict[int, dict[str, deque[Finding]]] = field(default_factory=dict)
+    #: by stream: how often bytes had been lost, and the rules that said "unknown" since
+    unknown: dict[Stream, tuple[int, set[str]]] = field(default_factory=dict)
+    _ahead: list[tuple[FrameEvent, Stream, int]] = field(default_factory=list)
+    _done: list[Stream] = field(default_factory=list)
+    _lags: list[Delayed] = field(default_factory=list)
+    _stalled_ns: int = 0
+    _noop_missed_ns: int = 0
 
     def lose(self) -> None:
         """Note that bytes were lost: they may have held the answers to open questions."""

@@ -318,7 +318,7 @@ _CAUSES = {
     ADD_STREAM: "add-stream-refused",
 }
 
-_Place = int | tuple[str | None, str | None, str | None] | None
+_Place = int | tuple[str | None, str | None, str | None]
 #: A connection or a client, by its name, bucket and server; an opcode, and a vbucket.
 _Granted = tuple[_Place, int, int | None]
 Refused = tuple[ConnectionState, SetupRefusal]
@@ -404,12 +404,15 @@ def _refused(evidence: Evidence) -> Iterator[Refused]:
         for refusal in _first(each):
             if accepted is None:
                 accepted = _accepted(evidence)
-            places = (
-                each.number,
-                (each.setup.name, each.setup.bucket, each.server_address) if each.setup.name else None,
-            )
-            if all(accepted.get((place, refusal.opcode, refusal.vbucket), 0) <= refusal.frame for place in places):
+            keys = ((place, refusal.opcode, refusal.vbucket) for place in _places(each))
+            if all(accepted.get(key, 0) <= refusal.frame for key in keys):
                 yield each, refusal
+
+
+def _places(connection: ConnectionState) -> list[_Place]:
+    """Return a connection, and its client where that has a name."""
+    setup, server = connection.setup, connection.server_address
+    return [connection.number, *([(setup.name, setup.bucket, server)] if setup.name else [])]
 
 
 def _accepted(evidence: Evidence) -> dict[_Granted, int]:
@@ -420,10 +423,9 @@ def _accepted(evidence: Evidence) -> dict[_Granted, int]:
         frames += [
             (ADD_STREAM, stream.vbucket, stream.granted_frame) for stream in each.streams if not each.setup.produces
         ]
-        places = (each.number, (each.setup.name, each.setup.bucket, each.server_address) if each.setup.name else None)
         for opcode, vbucket, frame in frames:
-            for place in places:
-                if frame is not None and place is not None:
+            for place in _places(each):
+                if frame is not None:
                     found[place, opcode, vbucket] = max(frame, found.get((place, opcode, vbucket), 0))
     return found
 
