@@ -1,7 +1,8 @@
 """Provide ``dcpdump redact``: write captures that may be shared."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def redact(
     with Spill(folder) as spill:
         redaction = Redaction(inputs, words, spill, full=level == "full", limits=given.limits)
         with (
-            _target(paths, out, force) as target,
+            _target(paths, out, force) as write,
             saying_what_is_left(lambda: f"nothing was written to {out}"),
             progress(() if quiet else paths),
         ):
@@ -95,7 +96,7 @@ def redact(
             if redaction.dissector.tally.frames == 0:
                 what, hint = nothing_found(redaction.dissector)
                 raise CaptureError(what, "", _NOT_INSIDE_TLS if redaction.dissector.tls_reports else hint)
-            parts = [target.write(path, redaction.write(path, salvage=given.salvage)) for path in paths]
+            parts = [write(path, redaction.write(path, salvage=given.salvage)) for path in paths]
             _refuse_flawed(redaction.prove(parts, [open_capture(part) for part in parts]), out, level)
     if not quiet:
         for path, name in _names(paths).items() if len(paths) > 1 else ():
@@ -113,15 +114,42 @@ def _salt(text: str | None, file: str | None) -> bytes:
     return bytes_of(text)
 
 
-def _target(paths: Sequence[str], out: str, force: bool) -> "_File | _Folder":
-    """Return the output file; of several inputs, the output folder."""
+@contextmanager
+def _target(paths: Sequence[str], out: str, force: bool) -> Iterator[Callable[[str, Iterable[bytes]], str]]:
+    """Yield what writes the result of an input, and returns where it can be read back: in a file; of several, a folder.
+
+    That appears under its name if all went well, and otherwise not at all.
+    """
     if _packed(out):
         raise click.UsageError(f"{out}: the result is not compressed; give it another name, and compress it afterwards")
     if len(paths) == 1 and not os.path.isdir(out):
-        return _File(Sink(out, force=force, inputs=paths), out)
+        with Sink(out, force=force, inputs=paths) as sink:
+            part = sink.part
+            if part is None:
+                raise OutputError("the result must be a file: it is read back before it is given away", out)
+
+            def write_file(_: str, pieces: Iterable[bytes]) -> str:
+                sink.write_pieces(pieces)
+                return part
+
+            yield write_file
+        return
     if os.path.exists(out):
         raise OutputError("the output exists already", out, "name a folder that is not there yet")
-    return _Folder(out, _names(paths))
+    names = _names(paths)
+    with UnfinishedFolder(Path(os.path.abspath(out))) as folder:
+
+        def write(path: str, pieces: Iterable[bytes]) -> str:
+            part = str(folder / names[path])
+            with Sink(part) as sink:
+                sink.write_pieces(pieces)
+            return part
+
+        yield write
+        try:
+            os.rename(folder, out)
+        except OSError as failed:
+            raise unwritable(failed, out) from failed
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
@@ -142,56 +170,6 @@ def _packed(path: str) -> str:
     """Return the suffix of a compression, "" where there is none."""
     suffix = os.path.splitext(path)[1]
     return suffix if suffix in (".gz", ".zst", ".xz", ".bz2", ".lz4") else ""
-
-
-class _File:
-    """A file that appears under its name if all went well, and otherwise not at all."""
-
-    def __init__(self, sink: Sink, out: str) -> None:
-        self._sink = sink
-        if sink.part is None:
-            sink.__exit__(None, None, None)
-            raise OutputError("the result must be a file: it is read back before it is given away", out)
-        self._part = sink.part
-
-    def write(self, path: str, pieces: Iterable[bytes]) -> str:
-        """Write what becomes of an input, and return where it can be read back."""
-        self._sink.write_pieces(pieces)
-        return self._part
-
-    def __enter__(self) -> "_File":
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._sink.__exit__(kind, error, trace)
-
-
-class _Folder:
-    """A folder that appears under its name if all went well, and otherwise not at all."""
-
-    def __init__(self, out: str, names: dict[str, str]) -> None:
-        self._names = names
-        self._part = UnfinishedFolder(Path(os.path.abspath(out)))
-        self._out = out
-
-    def write(self, path: str, pieces: Iterable[bytes]) -> str:
-        """Write what becomes of an input, and return where it can be read back."""
-        part = str(self._part.path / self._names[path])
-        with Sink(part) as sink:
-            sink.write_pieces(pieces)
-        return part
-
-    def __enter__(self) -> "_Folder":
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        try:
-            if error is None:
-                os.rename(self._part.path, self._out)
-        except OSError as failed:
-            raise unwritable(failed, self._out) from failed
-        finally:
-            self._part.remove()
 
 
 def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:
