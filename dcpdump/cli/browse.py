@@ -4,12 +4,13 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import chain
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -159,7 +160,12 @@ def filter_of(text: str, tz: str | None = None) -> Selection:
 
 def filter_words(text: str) -> list[str]:
     """Return a text as arguments of ``read``. Raises FilterError."""
-    out: list[str] = []
+    return [*chain.from_iterable(_clauses(text))]
+
+
+def _clauses(text: str) -> list[tuple[str, ...]]:
+    """Return the options of a text, each with its value, if it has one. Raises FilterError."""
+    out: list[tuple[str, ...]] = []
     words = iter(_split(text))
     for word in words:
         name, equals, value = word.lstrip("-").partition("=")
@@ -168,13 +174,14 @@ def filter_words(text: str) -> list[str]:
             near = nearest(name.lower(), _options(), n=3)
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_options())}"
             raise FilterError(f"no such option: {word!r}", hint=hint)
-        out.append(f"--{option.opts[-1].lstrip('-')}")
+        long = f"--{option.opts[-1].lstrip('-')}"
         if option.is_flag:
+            out.append((long,))
             continue
         value = value if equals else next(words, "")
         if not value:
-            raise FilterError(f"{out[-1]}: a value is missing", hint=f"{out[-1]} {option.metavar}: {option.help}")
-        out.append(value)
+            raise FilterError(f"{long}: a value is missing", hint=f"{long} {option.metavar}: {option.help}")
+        out.append((long, value))
     return out
 
 
@@ -190,31 +197,21 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
     words: list[str] = []
     for name, option in _options().items():
         value = options.get(option.name or "")
-        if value:
-            values = [] if option.is_flag else str(value).split(BETWEEN)
-            words += [f"--{name}"] if option.is_flag else [word for one in values for word in (f"--{name}", one)]
+        if value and option.is_flag:
+            words.append(f"--{name}")
+        elif value:
+            words += [word for one in str(value).split(BETWEEN) for word in (f"--{name}", one)]
     return words
-
-
-def text_of(words: Iterable[str]) -> str:
-    """Return arguments as a text."""
-    return " ".join(map(shlex.quote, words))
 
 
 def with_clause(text: str, name: str, value: str) -> str:
     """Return a filter with another clause; one of the same name is replaced."""
     try:
-        words = filter_words(text)
+        given = _clauses(text)
     except FilterError:
-        words = []
-    kept: list[str] = []
-    at = 0
-    while at < len(words):
-        wide = 1 if _options()[words[at].lstrip("-")].is_flag else 2
-        if words[at] != f"--{name}":
-            kept += words[at : at + wide]
-        at += wide
-    return text_of([*kept, f"--{name}", value])
+        given = []
+    kept = [each for each in given if each[0] != f"--{name}"]
+    return shlex.join(chain.from_iterable([*kept, (f"--{name}", value)]))
 
 
 def completions(text: str) -> list[str]:
@@ -281,7 +278,6 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, m
     keylogs = options.get("keylog") or ()
     given = input_of(options, captures)
     shown = DEFAULT_VALUE_BYTES if value_bytes is None else None if value_bytes < 0 else value_bytes
-    from dcpdump.cli.browse import BrowseOptions, Browsing
 
     with hiding(options) as hidden, standard_input(captures, max_spool) as copies:
         copies = copies._replace(paths=expand(copies.paths), again=expand(copies.again))
@@ -381,12 +377,7 @@ class Browsing:
         from dcpdump.index.capture_index import CaptureIndex
 
         given = self._given
-        options = IndexOptions(
-            given.limits,
-            given.secrets,
-            parts=_PARTS,
-            spool_bytes=self._options.spool_bytes,
-        )
+        options = IndexOptions(given.limits, given.secrets, parts=_PARTS, spool_bytes=self._options.spool_bytes)
         index = CaptureIndex(given.open(self._copies.paths), options, helped=True, columns=columns)
         return FrameService(index, lambda text: filter_of(text, self._options.tz).masks, self._options.hidden.redactor)
 
@@ -395,7 +386,7 @@ class Browsing:
         import_module("dcpdump.browse.app")  # while the first frames are indexed in the other process
         if not self._find_frames():
             return self._say_nothing_found()
-        app = self.app(text_of(words), value_bytes)
+        app = self.app(shlex.join(words), value_bytes)
         with Stop() as stop:  # an exception in the middle of what asyncio makes leaves it half made
             app.stopped = lambda: stop.status
             ended = app.run(mouse=mouse)
