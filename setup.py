@@ -28,7 +28,7 @@ batch/cutting batch/document_runs batch/scan batch/plans
 big_endian conversation
 capture/plain_pcap
 net/batch net/bytestream net/connections net/endpoints net/layers net/reassembly
-render/plain_rows render/plain_formats render/plain_table
+render/plain_rows render/plain_formats
 wire/frames wire/split wire/json_scan
 """.split()
 

@@ -1,9 +1,9 @@
 """Write frames, streams and every other result as text for people, and as rows for programs.
 
 Begin with ``OUTPUTS`` below, the formats of frames: ``table``, ``line``, ``objects`` (ndjson and csv) write a Record;
-``plain_table``, ``plain_formats`` and ``plain_rows`` write many ordinary frames at once, with the same result. Each
-other module writes what its name says (``streams``, ``findings``, ``flow`` …), as text and as objects. ``column`` is
-one column of such rows, declared once; ``text_columns`` lays tables out; ``style`` colours lines.
+``plain_formats`` and ``plain_rows`` write many ordinary frames at once, with the same result. Each other module writes
+what its name says (``streams``, ``findings``, ``flow`` …), as text and as objects. ``column`` is one column of such
+rows, declared once; ``text_columns`` lays tables out; ``style`` colours lines.
 
 May import ``diagnosis``, ``compare``, ``check``, ``streams`` and what is below these. Every text passes ``escape``.
 """

@@ -6,7 +6,6 @@ from typing import Final, NamedTuple
 
 from dcpdump.escape import safe
 from dcpdump.record import Record
-from dcpdump.render import table
 from dcpdump.render.line import answers
 from dcpdump.render.style import Line, LineKind
 from dcpdump.spec.field import Blob, Field
@@ -310,7 +309,7 @@ _DRAWN_AS_TEXT = (Section.KEY, Section.VALUE)
 
 def grid_lines(record: Record, value_bytes: int | None) -> list[Line]:
     """Return the frame's bytes and then its table; ``value_bytes`` limits how much of the value is drawn."""
-    return [*_grid(record, value_bytes), Line(LineKind.PLAIN, ""), *table.lines(record, value_bytes)]
+    return [*_grid(record, value_bytes), Line(LineKind.PLAIN, ""), *lines(record, value_bytes)]
 
 
 def _grid(record: Record, value_bytes: int | None) -> list[Line]:
