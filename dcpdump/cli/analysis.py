@@ -4,7 +4,7 @@ Filters choose streams and connections, not frames: the ledger is only right if 
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from inspect import cleandoc
@@ -149,16 +149,15 @@ def choosing_options(*, streams: bool, times: bool = True) -> Callable[[Command]
     return add
 
 
-def choosing(options: dict[str, Any]) -> StreamChoice:
-    """Take the options that choose out of ``options``, and return the choice. Raises FilterError."""
-    given = [(each.parse, options.pop(each.name)) for each in _PLACES]
-    vbucket, stream_id = options.pop("vbucket", None), options.pop("stream_id", None)
-    since, until = options.pop("since"), options.pop("until")
+def choosing(options: Mapping[str, Any]) -> StreamChoice:
+    """Return which streams and connections to show. Raises FilterError."""
+    given = [(each.parse, options[each.name]) for each in _PLACES]
+    vbucket, stream_id = options.get("vbucket"), options.get("stream_id")
     return StreamChoice(
         tuple(parse(text) for parse, text in given if text is not None),
         None if vbucket is None else parse_ranges("--vbucket", vbucket, 0xFFFF),
         None if stream_id is None else parse_ranges("--stream-id", stream_id, 0xFFFF),
-        *parse_window(since, until, zone_in(options)),
+        *parse_window(options["since"], options["until"], zone_in(options)),
     )
 
 
@@ -518,20 +517,19 @@ def analysis(
             if status is not None:
                 return status
             live = is_live(options, captures)
-            every = dict(options)
             order: Sorting[Any] = Sorting(sort, None, False) if sort is None else sorting(sort, options)
             chosen, shown, given = choosing(options), display(options), input_of(options, captures)
             paths = expand(captures)
-            source = interface_source(options, every["port"], shown, given) if live else None
+            source = interface_source(options, shown, given) if live else None
             with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
                 asked = AnalysisRequest(
                     captures or (_NO_CAPTURE,),
                     paths if source is None else [source.name],
-                    *(every, chosen, shown, given, sink, order),
+                    *(options, chosen, shown, given, sink, order),
                 )
                 consumer = reader.of(asked)
                 reading = consumer.read(paths, sink, source, fail_fast=fail_fast, quiet=quiet)
-                answer = function(consumer, asked, **{each.name or "": every[each.name] for each in own})
+                answer = function(consumer, asked, **{each.name or "": options[each.name or ""] for each in own})
                 if consumer.ledger.frames or answer.always:  # else the summary says that there is nothing
                     if shown.format == "sarif" and answer.sarif is not None:
                         sink.write(dump(answer.sarif()) + "\n")

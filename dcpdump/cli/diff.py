@@ -84,7 +84,7 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
     """
     if a == b == "-":
         raise click.UsageError("standard input can be only one of the two")
-    choices = selection(dict(options)), selection(options)  # of each its own: relative times count from its start
+    choices = selection(options), selection(options)  # of each its own: relative times count from its start
     shown, given = display(options), input_of(options, (a, b))
     paths = [expand((each,)) for each in (a, b)]
     with ExitStack() as stack:

@@ -1,6 +1,6 @@
 """Write the rows of a command in the requested order: as lines for people, as csv or as objects."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
@@ -110,6 +110,6 @@ def sort_options(columns: ColumnSet[Any]) -> Callable[[Command], Command]:
     return add
 
 
-def sorting(columns: ColumnSet[T], options: dict[str, Any]) -> Sorting[T]:
-    """Take the options for the order of rows out of ``options``."""
-    return Sorting(columns, options.pop("sort"), options.pop("reverse"))
+def sorting(columns: ColumnSet[T], options: Mapping[str, Any]) -> Sorting[T]:
+    """Return the requested order of rows."""
+    return Sorting(columns, options["sort"], options["reverse"])

@@ -38,12 +38,9 @@ if TYPE_CHECKING:
 SALT_FILE = "The salt of the hashes; made where it is missing. Without it the salt is random, and forgotten."
 
 
-def level_of(options: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Take the options that hide out of ``options``.
-
-    Return how much is to be hidden, ``partial`` or ``full``, None where nothing is, and the file of the salt.
-    """
-    redact, level, path = (options.pop(name) for name in ("redact", "redact_level", "salt_file"))
+def level_of(options: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return how much is to be hidden, ``partial`` or ``full``, None where nothing is, and the file of the salt."""
+    redact, level, path = (options[name] for name in ("redact", "redact_level", "salt_file"))
     if redact or level is not None:
         return level or "partial", path
     if is_given("salt_file"):
@@ -93,8 +90,8 @@ class Hiding(NamedTuple):
 
 
 @contextmanager
-def hiding(options: dict[str, Any]) -> Iterator[Hiding]:
-    """Take the options of redaction out of ``options``; yield what they ask for."""
+def hiding(options: Mapping[str, Any]) -> Iterator[Hiding]:
+    """Yield what the options of redaction ask for."""
     level, path = level_of(options)
     if level is None:
         yield Hiding()
@@ -281,18 +278,18 @@ def time_option(delta: str = "since the frame above") -> Callable[[Command], Com
     return click.option("-t", "--time", type=kinds, help=_TIMES.format(delta=delta))
 
 
-def selection(options: dict[str, Any]) -> Selection:
-    """Take the options that choose frames out of ``options``, and return the selection. Raises FilterError."""
+def selection(options: Mapping[str, Any]) -> Selection:
+    """Return what the options that choose frames select. Raises FilterError."""
     names = [each.name for each in _ALL_CLAUSES] + ["since", "until"]
-    given = {name: options.pop(name.replace("-", "_"), None) for name in names}
+    given = {name: options.get(name.replace("-", "_")) for name in names}
     texts = {name: text for name, text in given.items() if text is not None}
     found = [each.parse(texts[each.name]) for each in _ALL_CLAUSES if each.name in texts]
-    if options.pop("problems", False):
+    if options.get("problems"):
         found.append(clauses.with_problems)
     window = _window(texts.get("since"), texts.get("until"), zone_in(options))
     if window is not None:
         found.append(window)
-    return Selection(FrameFilter(tuple(found)), options.pop("count", None), window, texts)
+    return Selection(FrameFilter(tuple(found)), options.get("count"), window, texts)
 
 
 def _window(since: str | None, until: str | None, zone: Zone) -> TimeWindow | None:
@@ -409,37 +406,32 @@ def summary_options(text: str = "Byte accounting at the end.") -> Callable[[Comm
     return add
 
 
-def summary_of(options: dict[str, Any]) -> str:
-    """Take the options for the summary of a run out of ``options``, and return its format."""
-    summary: str = options.pop("summary")
-    return "none" if options.pop("quiet") else summary
+def summary_of(options: Mapping[str, Any]) -> str:
+    """Return the format of a run's summary."""
+    return "none" if options["quiet"] else str(options["summary"])
 
 
-def display(options: dict[str, Any], *, whole: Collection[str] = ()) -> Display:
-    """Take the options for how to show frames out of ``options``, and return them as a Display.
-
-    ``whole``: the formats in which values are shown whole by default.
-    """
-    given = options.pop("value_bytes", None)
-    form = options.pop("format")
+def display(options: Mapping[str, Any], *, whole: Collection[str] = ()) -> Display:
+    """Return how to show frames. ``whole``: the formats in which values are shown whole by default."""
+    given, form = options.get("value_bytes"), options["format"]
     value_bytes = None if form in whole else DEFAULT_VALUE_BYTES
     if given is not None:
         value_bytes = None if given < 0 else given
     return Display(
         form,
-        options.pop("color"),
+        options["color"],
         value_bytes,
-        options.pop("output"),
-        options.pop("force"),
-        options.pop("show_secrets", False),
+        options["output"],
+        options["force"],
+        options.get("show_secrets", False),
         redactor_of(options),
         times_of(form, options),
     )
 
 
-def times_of(form: str, options: dict[str, Any]) -> FrameTimes:
-    """Take the option for times out of ``options``; return what writes them. Raises click.UsageError for programs."""
-    kind = options.pop("time", None)
+def times_of(form: str, options: Mapping[str, Any]) -> FrameTimes:
+    """Return what writes times. Raises click.UsageError for programs."""
+    kind = options.get("time")
     if form not in ("ndjson", "csv", "sarif"):
         return FrameTimes(TimeKind(kind or "a"), zone_in(options))
     if kind is not None:
@@ -447,8 +439,8 @@ def times_of(form: str, options: dict[str, Any]) -> FrameTimes:
     return PLAIN_TIMES
 
 
-def redactor_of(options: dict[str, Any]) -> "Redactor | None":
-    """Take the options that hide out of ``options``; return what hides, None where nothing is to be hidden."""
+def redactor_of(options: Mapping[str, Any]) -> "Redactor | None":
+    """Return what hides; None where nothing is to be hidden."""
     level, salt_file = level_of(options)
     if level is None:
         return None
@@ -478,12 +470,12 @@ def load_ciphers() -> None:
     import_module("dcpdump.tls.unsealer")
 
 
-def key_logs(options: dict[str, Any], captures: Sequence[str] = ()) -> KeyLogs:
-    """Take the option out of ``options``, open the key logs, and read them: as they grow, where a capture may.
+def key_logs(options: Mapping[str, Any], captures: Sequence[str] = ()) -> KeyLogs:
+    """Open the key logs, and read them: as they grow, where a capture may.
 
     Without captures there is an interface, or a relay.
     """
-    paths = tuple(options.pop("keylog", ()))
+    paths = tuple(options.get("keylog") or ())
     if not paths and os.environ.get(KEYLOG_VARIABLE):
         paths = (os.environ[KEYLOG_VARIABLE],)
     if not paths:
@@ -543,7 +535,7 @@ def interface_options(*, lists: bool = True) -> Callable[[Command], Command]:
     return add
 
 
-def is_live(options: dict[str, Any], captures: Sequence[str], *, needs_one: bool = True) -> bool:
+def is_live(options: Mapping[str, Any], captures: Sequence[str], *, needs_one: bool = True) -> bool:
     """Return whether there is an interface, and no captures. ``needs_one``: not where neither is named.
 
     Raises UsageError where there are both, or options of the other.
@@ -565,15 +557,13 @@ def is_live(options: dict[str, Any], captures: Sequence[str], *, needs_one: bool
 _LATER = ("csv", "dcpdump.diagnosis.diagnosis", "dcpdump.batch.rates", "dcpdump.streams.dissection")
 
 
-def interface_source(
-    options: dict[str, Any], port: str | None, shown: Display, given: "InputOptions"
-) -> "InterfaceSource":
-    """Take the options for what to capture out of ``options``, and return the interface, open. Raises LiveError."""
-    from dcpdump.cli.sniff import InterfaceSource, tap
+def interface_source(options: Mapping[str, Any], shown: Display, given: "InputOptions") -> "InterfaceSource":
+    """Return the interface to capture on, open. Raises LiveError."""
+    from dcpdump.cli.sniff import InterfaceSource
 
     for name in _LATER:  # once rights are dropped, our own files may be unreadable
         import_module(name)
-    return InterfaceSource(tap(options, port), shown, given.keys)
+    return InterfaceSource(options, shown, given.keys)
 
 
 # -- captures ------------------------------------------------------------------------------------------
@@ -687,8 +677,8 @@ def jobs_option(text: str = "") -> Callable[[Command], Command]:
     return click.option("-j", "--jobs", type=number, metavar="N", help=text, expose_value=bool(text), hidden=not text)
 
 
-def input_of(options: dict[str, Any], captures: Sequence[str]) -> InputOptions:
-    """Take the options that say how captures are read, which are named so, out of ``options``."""
+def input_of(options: Mapping[str, Any], captures: Sequence[str]) -> InputOptions:
+    """Return how captures, which are named so, are read."""
     keys = key_logs(options, captures) if "keylog" in options else KeyLogs()
-    salvage, follow, align = (options.pop(name, False) for name in ("salvage", "follow", "align"))
-    return InputOptions(salvage, follow, options.pop("memory"), keys, align)
+    salvage, follow, align = (options.get(name, False) for name in ("salvage", "follow", "align"))
+    return InputOptions(salvage, follow, options["memory"], keys, align)

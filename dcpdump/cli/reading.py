@@ -29,12 +29,11 @@ from dcpdump.redact import Redactor
 from dcpdump.render.text_columns import bytes_text
 
 if TYPE_CHECKING:
-    from dcpdump.cli.relay import RelaySource
-    from dcpdump.cli.sniff import InterfaceSource
+    from dcpdump.cli.sniff import LiveSource
 
 P = TypeVar("P")
 Blocks = Generator[Block | None, None, None]
-Source = Union["CaptureSource", "InterfaceSource", "RelaySource"]
+Source = Union["CaptureSource", "LiveSource"]
 
 
 class Consumer(ABC, Generic[P]):

@@ -1,7 +1,7 @@
 """Provide ``dcpdump relay``: pass connections on to a server, and print the frames that pass."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -27,14 +27,15 @@ from dcpdump.cli.options import (
     summary_options,
     time_option,
 )
-from dcpdump.cli.reading import Blocks, Consumer, Reading
+from dcpdump.cli.reading import Blocks, Reading
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.sniff import passed_by, refuse_hidden_packets
+from dcpdump.cli.sniff import LiveSource, refuse_hidden_packets
 from dcpdump.cli.terminal import note
 from dcpdump.dissect import Dissector
-from dcpdump.errors import ExitCode, unwritable
+from dcpdump.errors import unwritable
 from dcpdump.net.packet import Packet
+from dcpdump.record import Json
 from dcpdump.render import OUTPUTS
 from dcpdump.render.text_columns import bytes_text
 from dcpdump.text import counted
@@ -64,11 +65,8 @@ class AddressParam(click.ParamType):  # type: ignore[type-arg]
         return host.strip("[]"), int(port)
 
 
-class RelaySource:
+class RelaySource(LiveSource):
     """A source of packets: connections that are passed on. ``save`` takes their packets first."""
-
-    endless = True
-    names: Sequence[str] = ()
 
     def __init__(self, relay: Relay, save: "SavedPackets | None") -> None:
         self._relay, self._save = relay, save
@@ -80,18 +78,12 @@ class RelaySource:
         for batch in StreamQueue(packets if self._save is None else self._save.through(packets)).batches():
             yield gathered(batch) if batch else None
 
-    def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
-        """Write what was passed on, and what came of it, on standard error; an interrupt is the usual end."""
-        if form == "none":
-            return
+    def passed(self, dissection: Dissector) -> tuple[Json, str, bool]:
+        """Return what was passed on."""
         relay = self._relay
         counts = {"relayed_connections": relay.connections, "relayed_bytes": relay.bytes}
         line = f"passed on {counted(relay.connections, 'connection')} · {bytes_text(relay.bytes)}"
-        passed_by(dissection, consumer, form, counts, line, carried=relay.bytes > 0)
-
-    def status(self, _: Dissector) -> int:
-        """Return the exit code: Ctrl-C is the usual end."""
-        return self.stop.terminated or ExitCode.DONE
+        return counts, line, relay.bytes > 0
 
 
 class SavedPackets:

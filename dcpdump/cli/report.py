@@ -15,7 +15,7 @@ from dcpdump.cli.analysis import StreamChoice, choosing, choosing_options
 from dcpdump.cli.check import Checking
 from dcpdump.cli.diagnose import carried_options, names_of
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.options import Display, InputOptions, input_of, input_options, redaction_options, redactor_of, times_of
+from dcpdump.cli.options import Display, InputOptions, display, input_of, input_options, redaction_options
 from dcpdump.cli.sink import Sink
 from dcpdump.diagnosis.diagnosis import diagnose
 from dcpdump.report.context import Context, Wish
@@ -63,15 +63,14 @@ def report(
     The page needs no network and no other file, and runs nothing but its own script. Filters choose what is pictured;
     every frame is read nevertheless. Without --redact it holds keys and up to 64 bytes of some values.
     """
-    output = options.pop("output")
-    if output is None and (sys.stdout is None or sys.stdout.isatty()):
+    if options["output"] is None and (sys.stdout is None or sys.stdout.isatty()):
         raise click.UsageError("a page is not for a terminal: name a file with -o page.html")
-    carried = carried_options(options)
-    force, redactor, times = options.pop("force"), redactor_of(options), times_of("html", options)
-    shown = Display("html", "never", 64, output, force, False, redactor, times)
+    shown = display({**options, "format": "html", "color": "never"})
     chosen, given = choosing(options), input_of(options, captures)
     paths = expand(captures)
-    wish = Wish(in_short(captures), carried, title or names_of(paths), frames, shown.redactor is not None)
+    wish = Wish(
+        in_short(captures), carried_options(options), title or names_of(paths), frames, shown.redactor is not None
+    )
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
         consumer = Reporting(chosen, shown, given, checked=not no_check)
         reading = consumer.read(paths, sink)

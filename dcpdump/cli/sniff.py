@@ -3,7 +3,8 @@
 import json
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -39,29 +40,65 @@ from dcpdump.cli.terminal import note
 from dcpdump.dissect import Dissector
 from dcpdump.errors import ExitCode
 from dcpdump.escape import safe
-from dcpdump.filter.choices import Ranges, parse_ranges
+from dcpdump.filter.choices import parse_ranges
 from dcpdump.record import Json
 from dcpdump.render import OUTPUTS
 from dcpdump.render.style import Palette
-from dcpdump.startup import dataclass
 from dcpdump.text import counted
 from dcpdump.wire.value import decompress
 
 # -- packets of an interface, and their counts --------------------------------------------------------
 
 
-class InterfaceSource:
-    """A source of packets: an interface. Once it is open all privileges are dropped. Raises LiveError.
-
-    ``write``: a file that packets are to be written to.
-    """
+class LiveSource(ABC):
+    """A source of packets as they pass, which a signal ends."""
 
     endless = True
     #: Files of which all bytes are there.
     names: Sequence[str] = ()
+    stop: Stop
 
-    def __init__(self, wanted: "Tap", shown: Display, keys: KeyLogs, write: str | None = None) -> None:
-        self._wanted, self._live = wanted, wanted.open()
+    @abstractmethod
+    def blocks(self) -> Blocks:
+        """Yield the packets; None while nothing arrives."""
+
+    @abstractmethod
+    def passed(self, dissection: Dissector) -> tuple[Json, str, bool]:
+        """Return what passed by, as counts and as a line, and whether there was anything to decode."""
+
+    def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
+        """Write what passed by, and what was decoded, on standard error; an interrupt is the usual end."""
+        if form == "none":
+            return
+        counts, line, carried = self.passed(dissection)
+        if form == "json":
+            note(json.dumps({**balance(dissection, (), consumer.frames), **counts}))
+            return
+        for each in (line, *tls_lines(dissection)):
+            note(each)
+        if dissection.tally.frames:
+            note(balance_line(dissection, consumer.frames, consumer.verb))
+        elif carried:
+            what, hint = nothing_found(dissection)
+            note(f"dcpdump: note: {what}")
+            note(f"hint: {hint}")
+
+    def status(self, _: Dissector) -> int:
+        """Return the exit code: Ctrl-C is the usual end."""
+        return self.stop.terminated or ExitCode.DONE
+
+
+class InterfaceSource(LiveSource):
+    """A source of packets: an interface. Once it is open all privileges are dropped. Raises LiveError, FilterError.
+
+    ``write``: a file that packets are to be written to.
+    """
+
+    def __init__(self, options: Mapping[str, Any], shown: Display, keys: KeyLogs, write: str | None = None) -> None:
+        port, command = options["port"], click.get_current_context().info_name or ""
+        ports = None if port is None else parse_ranges("--port", port, 0xFFFF)
+        self._live = Live(options["interface"] or ANY, ports=ports, expression=options["bpf"] or "", command=command)
+        self._limit, self._duration = options["buffer"], options["duration"]
         self.name = self._live.name
         self._user = give_up_rights(shown, write, keys=keys)
         self._queue: LiveQueue
@@ -70,8 +107,7 @@ class InterfaceSource:
     @contextmanager
     def capturing(self, dissection: Dissector, save: Save | None = None, *, quiet: bool) -> Iterator[None]:
         """Capture; report on SIGUSR1 the packet counts so far. ``save`` gets all packets."""
-        wanted = self._wanted
-        queue = LiveQueue(self._live, limit=wanted.limit, save=save, seconds=wanted.duration)
+        queue = LiveQueue(self._live, limit=self._limit, save=save, seconds=self._duration)
 
         def report(*_: object) -> None:
             # Written by the handler itself: the loop is blocked where its output is not read.
@@ -111,36 +147,17 @@ class InterfaceSource:
             "not_looked_at": queue.received - queue.dropped - decoded,
         }
 
-    def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
-        """Stop capturing, and write the run's summary on standard error; an interrupt is the usual end."""
-        if form == "none":
-            return
+    def passed(self, dissection: Dissector) -> tuple[Json, str, bool]:
+        """Stop capturing, and return how many packets were handled how."""
         self._queue.finish()
         counts = self.packet_counts(dissection)
-        passed_by(dissection, consumer, form, counts, _drops_in_words(counts), carried=bool(counts["decoded"]))
+        return counts, _drops_in_words(counts), bool(counts["decoded"])
 
     def status(self, _: Dissector) -> int:
         """Return the exit code: Ctrl-C is the usual end of a capture. Raises LiveError where it could not go on."""
         if self._queue.error is not None:
             raise self._queue.error
-        return self.stop.terminated or ExitCode.DONE
-
-
-def passed_by(
-    dissection: Dissector, consumer: Consumer[Any], form: str, counts: Json, line: str, *, carried: bool
-) -> None:
-    """Write what passed by, as ``counts`` or as a ``line``, and what was decoded. ``carried``: there was something."""
-    if form == "json":
-        note(json.dumps({**balance(dissection, (), consumer.frames), **counts}))
-        return
-    for each in (line, *tls_lines(dissection)):
-        note(each)
-    if dissection.tally.frames:
-        note(balance_line(dissection, consumer.frames, consumer.verb))
-    elif carried:
-        what, hint = nothing_found(dissection)
-        note(f"dcpdump: note: {what}")
-        note(f"hint: {hint}")
+        return super().status(_)
 
 
 def _drops_in_words(counts: Json) -> str:
@@ -158,34 +175,6 @@ def _drops_in_words(counts: Json) -> str:
 
 
 _MILLION = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Tap:
-    """What to capture."""
-
-    interface: str
-    ports: Ranges | None
-    bpf: str
-    duration: float | None
-    limit: int
-    command: str  #: that captures
-
-    def open(self) -> Live:
-        """Open the interface. Raises LiveError."""
-        return Live(self.interface, ports=self.ports, expression=self.bpf, command=self.command)
-
-
-def tap(options: dict[str, Any], port: str | None) -> Tap:
-    """Take the options for what to capture out of ``options``, and return them as a Tap. Raises FilterError."""
-    return Tap(
-        options.pop("interface") or ANY,
-        None if port is None else parse_ranges("--port", port, 0xFFFF),
-        options.pop("bpf") or "",
-        options.pop("duration"),
-        options.pop("buffer"),
-        click.get_current_context().info_name or "",
-    )
 
 
 @click.command(
@@ -239,10 +228,9 @@ def sniff(
         return show_interfaces()
     quiet, summary = options["quiet"], summary_of(options)
     chosen, shown, keys = selection(options), display(options), key_logs(options)
-    wanted = tap(options, chosen.texts.get("port"))
     rotation = _rotation(write, megabytes, seconds, files)
     refuse_hidden_packets(shown, write)
-    source = InterfaceSource(wanted, shown, keys, write)
+    source = InterfaceSource(options, shown, keys, write)
     with Sink(shown.path, force=shown.force) as sink:
         save = Save(write, rotation, force=shown.force) if write else None
         dissection = Dissection(show_secrets=shown.show_secrets, secrets=keys.secrets)

@@ -74,10 +74,10 @@ def sql(words: tuple[str, ...], interactive: bool, **options: Any) -> int:
         raise DcpdumpError("SQL needs DuckDB and pyarrow", "", "pip install 'duckdb>=2' 'pyarrow>=15'")
     need_pyarrow()
     summary = summary_of(options)
-    times = {name: options.pop(name) for name in ("since", "until", "tz")}
-    selection(dict(times))  # what is wrong with them is said before anything is read
+    times = {name: options[name] for name in ("since", "until", "tz")}
+    selection(times)  # what is wrong with them is said before anything is read
     query, names = ("", words) if interactive else (words[0] if words else "", words[1:])
-    shown, given = display({**options, "tz": times["tz"]}, whole=FORMATS), input_of(options, names)
+    shown, given = display(options, whole=FORMATS), input_of(options, names)
     if not names:
         missing = "CAPTURE…" if interactive or words else "QUERY"
         raise click.UsageError(f"Missing argument '{missing}': dcpdump sql 'select count(*) from frames' node1.pcap")

@@ -80,7 +80,7 @@ def stats(captures: tuple[str, ...], keys: int | None, quiet: bool, **options: A
     chosen, shown, given = selection(options), display(options), input_of(options, captures)
     paths = expand(captures)
     inputs = given.open(paths)
-    interface = interface_source(options, chosen.texts.get("port"), shown, given) if live else None
+    interface = interface_source(options, shown, given) if live else None
     with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
         hot = None if keys is None else HotKeys(given.memory)
         found = Statistics(given.memory, keys=hot)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import click
@@ -25,7 +24,7 @@ from dcpdump.cli.options import (
 )
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
-from dcpdump.cli.sniff import InterfaceSource, show_interfaces, tap
+from dcpdump.cli.sniff import InterfaceSource, show_interfaces
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.clock import writing_times
 from dcpdump.redact import Redactor
@@ -96,9 +95,8 @@ def top(
     """
     if list_interfaces:
         return show_interfaces()
-    live, port = is_live(options, captures, needs_one=False), options["port"]
+    live = is_live(options, captures, needs_one=False)
     chosen, shown, given = choosing(options), display(options), input_of(options, captures)
-    wanted = tap(options, port)
     paths = expand(captures)
     inputs = given.open(paths)
     ends = bool(inputs) and all(capture.rereadable for capture in inputs)
@@ -108,8 +106,8 @@ def top(
         screen = Screen(shown.coloured(terminal=True)) if screens else None
         interface = None
         if live:
-            seconds = wanted.duration or (_ONCE_S if once else None)
-            interface = InterfaceSource(replace(wanted, duration=seconds), shown, given.keys)
+            seconds = options["duration"] or (_ONCE_S if once else None)
+            interface = InterfaceSource({**options, "duration": seconds}, shown, given.keys)
         sink = open_now.enter_context(Sink(shown.path, force=shown.force, inputs=paths))
         every = None if once or ends else interval
         draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=every is not None)
