@@ -32,6 +32,7 @@ from dcpdump.cli.options import (
     interface_source,
     is_live,
     time_option,
+    together,
     tz_option,
     zone_in,
 )
@@ -134,19 +135,14 @@ class StreamChoice:
 
 def choosing_options(*, streams: bool, times: bool = True) -> Callable[[Command], Command]:
     """Add the options that choose connections; ``streams``: those of streams too; ``times``: and of times."""
-
-    def add(command: Command) -> Command:
-        if times:
-            command = time_option("since the row above in key and check --all, otherwise as r")(command)
-        command = tz_option(command)
-        command = click.option("--until", metavar="TIME", help="As if the capture ended then.")(command)
-        text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
-        command = click.option("--since", metavar="TIME", help=text)(command)
-        for each in reversed((*(VBUCKET, STREAM_ID) * streams, *_PLACES)):
-            command = each.option(command)
-        return command
-
-    return add
+    text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
+    return together(
+        *(each.option for each in (*(VBUCKET, STREAM_ID) * streams, *_PLACES)),
+        click.option("--since", metavar="TIME", help=text),
+        click.option("--until", metavar="TIME", help="As if the capture ended then."),
+        tz_option,
+        *(time_option("since the row above in key and check --all, otherwise as r"),) * times,
+    )
 
 
 def choosing(options: Mapping[str, Any]) -> StreamChoice:
@@ -567,9 +563,7 @@ def _params(*options: Callable[[Any], Any]) -> list[click.Parameter]:
 
     def command() -> None: ...
 
-    for option in reversed(options):
-        option(command)
-    return _params_of(command)
+    return _params_of(together(*options)(command))
 
 
 def _params_of(function: Callable[..., Any]) -> list[click.Parameter]:

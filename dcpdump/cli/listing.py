@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import click
 
-from dcpdump.cli.options import Command, Display
+from dcpdump.cli.options import Command, Display, together
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.record import Json
@@ -101,13 +101,11 @@ class _Column(click.ParamType):  # type: ignore[type-arg]
 
 def sort_options(columns: ColumnSet[Any]) -> Callable[[Command], Command]:
     """Add the options for the order of a table's rows."""
-
-    def add(command: Command) -> Command:
-        command = click.option("--reverse", is_flag=True, help="Reverse the order.")(command)
-        help_ = f"Sort by a column, the least first: {', '.join(columns.sortable)}."
-        return click.option("--sort", metavar="COLUMN", type=_Column(columns), help=help_)(command)
-
-    return add
+    names = f"Sort by a column, the least first: {', '.join(columns.sortable)}."
+    return together(
+        click.option("--sort", metavar="COLUMN", type=_Column(columns), help=names),
+        click.option("--reverse", is_flag=True, help="Reverse the order."),
+    )
 
 
 def sorting(columns: ColumnSet[T], options: Mapping[str, Any]) -> Sorting[T]:

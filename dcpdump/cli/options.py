@@ -115,6 +115,18 @@ def hiding(options: Mapping[str, Any]) -> Iterator[Hiding]:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+
+def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Return a decorator that adds options, in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
 #: What the levels of redaction are, in whichever command.
 LEVELS = "partial: keys, values, xattrs, users, buckets; full: names of collections, scopes and clients, and hosts too."
 
@@ -228,40 +240,34 @@ class Display:
         return terminal and os.environ.get("TERM") != "dumb"
 
 
+#: The option for the zone of times, those that are read and those that are printed for people.
+tz_option = click.option(
+    "--tz",
+    metavar="ZONE",
+    help="Zone of times: local, utc, +02:00, Europe/Berlin; by default utc. Times for programs are always UTC.",
+)
+#: The options that choose frames by their times.
+window_options = together(
+    click.option(
+        "--since", metavar="TIME", help="From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
+    ),
+    click.option("--until", metavar="TIME", help="Up to a time, as --since."),
+    tz_option,
+)
+
+
 def selection_options(*, captures: bool, frames: bool = False, count: bool = True) -> Callable[[Command], Command]:
     """Add the options that choose frames.
 
     ``captures``: those of connections and times too; ``frames``: of numbers; ``count``: the one that says when to stop.
     """
-
-    def add(command: Command) -> Command:
-        rows = (*_CLAUSES, *CAPTURE_CLAUSES * captures, *(_FRAME,) * frames)
-        if captures:
-            command = window_options(command)
-        command = click.option("--problems", is_flag=True, help="Only frames with problems.")(command)
-        if count:
-            command = click.option(
-                "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N matching frames."
-            )(command)
-        for row in reversed(rows):
-            command = row.option(command)
-        return command
-
-    return add
-
-
-def window_options(command: Command) -> Command:
-    """Add the options that choose frames by their times."""
-    command = tz_option(command)
-    command = click.option("--until", metavar="TIME", help="Up to a time, as --since.")(command)
-    text = "From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
-    return click.option("--since", metavar="TIME", help=text)(command)
-
-
-def tz_option(command: Command) -> Command:
-    """Add the option for the zone of times, those that are read and those that are printed for people."""
-    text = "Zone of times: local, utc, +02:00, Europe/Berlin; by default utc. Times for programs are always UTC."
-    return click.option("--tz", metavar="ZONE", help=text)(command)
+    most = click.option("-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N matching frames.")
+    return together(
+        *(each.option for each in (*_CLAUSES, *CAPTURE_CLAUSES * captures, *(_FRAME,) * frames)),
+        *(most,) * count,
+        click.option("--problems", is_flag=True, help="Only frames with problems."),
+        *(window_options,) * captures,
+    )
 
 
 def zone_in(options: Mapping[str, Any]) -> Zone:
@@ -347,15 +353,12 @@ class Size(click.ParamType):  # type: ignore[type-arg]
         return int(digits) * unit if digits.isdecimal() and len(digits) < 19 else None
 
 
-def redaction_options(command: Command) -> Command:
-    """Add the options that hide keys, values and names."""
-    for option in (
-        click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE),
-        click.option("--redact-level", type=click.Choice(["partial", "full"]), help=LEVELS),
-        click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names."),
-    ):
-        command = option(command)
-    return command
+#: The options that hide keys, values and names.
+redaction_options = together(
+    click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names."),
+    click.option("--redact-level", type=click.Choice(["partial", "full"]), help=LEVELS),
+    click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE),
+)
 
 
 def display_options(
@@ -374,36 +377,26 @@ def display_options(
     """
     colours = click.Choice(["auto", "always", "never"])
     where = folder or "Write to a file, whole or not at all."
-    rows = [
-        redaction_options,
-        *([click.option("--show-secrets", is_flag=True, help="Print authentication payloads.")] if secrets else []),
-        *([click.option("--force", is_flag=True, help=force)] if force else []),
-        click.option("-o", "--output", metavar="DIR" if folder else "FILE", help=where),
-        *([value_bytes_option(value_bytes)] if value_bytes else []),
-        *([] if folder else [click.option("--color", type=colours, default="auto", help="When to colour.")]),
-        *[
+    return together(
+        *(
             click.option("-f", "--format", type=FormatChoice(formats), default=each, show_default=True)
             for each in formats[:1]
-        ],
-    ]
-
-    def add(command: Command) -> Command:
-        for option in rows:
-            command = option(command)
-        return command
-
-    return add
+        ),
+        *([] if folder else [click.option("--color", type=colours, default="auto", help="When to colour.")]),
+        *([value_bytes_option(value_bytes)] if value_bytes else []),
+        click.option("-o", "--output", metavar="DIR" if folder else "FILE", help=where),
+        *([click.option("--force", is_flag=True, help=force)] if force else []),
+        *([click.option("--show-secrets", is_flag=True, help="Print authentication payloads.")] if secrets else []),
+        redaction_options,
+    )
 
 
 def summary_options(text: str = "Byte accounting at the end.") -> Callable[[Command], Command]:
     """Add the options for the summary of a run. ``text``: what that is."""
-    forms = click.Choice(["text", "json", "none"])
-
-    def add(command: Command) -> Command:
-        command = click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none.")(command)
-        return click.option("--summary", type=forms, default="text", help=text)(command)
-
-    return add
+    return together(
+        click.option("--summary", type=click.Choice(["text", "json", "none"]), default="text", help=text),
+        click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none."),
+    )
 
 
 def summary_of(options: Mapping[str, Any]) -> str:
@@ -519,20 +512,16 @@ def _is_pipe(path: str) -> bool:
 def interface_options(*, lists: bool = True) -> Callable[[Command], Command]:
     """Add the options for what to capture. ``lists``: and one that lists the interfaces."""
     seconds = click.FloatRange(min=0, min_open=True)
+    text = "Where to capture; the default: any." if lists else "Capture here, instead of reading captures."
+    listing = click.option("-D", "--list-interfaces", is_flag=True, help="List the interfaces, and do no more.")
     buffer = "Most bytes of packets that wait."
-
-    def add(command: Command) -> Command:
-        command = click.option("--buffer", type=Size(), default="128M", show_default=True, help=buffer)(command)
-        text = "A filter as tcpdump takes it; needs libpcap."
-        command = click.option("--bpf", metavar="FILTER", help=text)(command)
-        command = click.option("--duration", type=seconds, metavar="SECONDS", help="Stop after so long.")(command)
-        if lists:
-            text = "List the interfaces, and do no more."
-            command = click.option("-D", "--list-interfaces", is_flag=True, help=text)(command)
-        text = "Where to capture; the default: any." if lists else "Capture here, instead of reading captures."
-        return click.option("-i", "--interface", metavar="IFACE", help=text)(command)
-
-    return add
+    return together(
+        click.option("-i", "--interface", metavar="IFACE", help=text),
+        *(listing,) * lists,
+        click.option("--duration", type=seconds, metavar="SECONDS", help="Stop after so long."),
+        click.option("--bpf", metavar="FILTER", help="A filter as tcpdump takes it; needs libpcap."),
+        click.option("--buffer", type=Size(), default="128M", show_default=True, help=buffer),
+    )
 
 
 def is_live(options: Mapping[str, Any], captures: Sequence[str], *, needs_one: bool = True) -> bool:
@@ -652,20 +641,15 @@ def input_options(
     ``jobs``: by how many processes, as its help says; None: they are not counted.
     """
 
-    def add(command: Command) -> Command:
-        if jobs is not None:
-            command = jobs_option(jobs)(command)
-        size = Size(least="64k")  # a segment takes so much
-        command = click.option("--memory", type=size, default="256M", show_default=True, help=_MEMORY)(command)
-        if keylog:
-            command = keylog_option(command)
-        if follow:
-            command = click.option("-F", "--follow", is_flag=True, help=_FOLLOW)(command)
-        if align:
-            command = click.option("--align", is_flag=True, help=_ALIGN)(command)
-        return click.option("--salvage", is_flag=True, help=_SALVAGE)(command)
-
-    return add
+    size = Size(least="64k")  # a segment takes so much
+    return together(
+        click.option("--salvage", is_flag=True, help=_SALVAGE),
+        *(click.option("--align", is_flag=True, help=_ALIGN),) * align,
+        *(click.option("-F", "--follow", is_flag=True, help=_FOLLOW),) * follow,
+        *(keylog_option,) * keylog,
+        click.option("--memory", type=size, default="256M", show_default=True, help=_MEMORY),
+        *(() if jobs is None else (jobs_option(jobs),)),
+    )
 
 
 def jobs_option(text: str = "") -> Callable[[Command], Command]:
