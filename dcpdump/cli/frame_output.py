@@ -22,6 +22,7 @@ from dcpdump.render.style import Palette
 from dcpdump.startup import dataclass, field
 
 if TYPE_CHECKING:
+    from dcpdump.batch.filter import Masks
     from dcpdump.batch.part import Part
 
 #: Fewer rows than this are written faster than a process is started.
@@ -54,6 +55,7 @@ class ChoosingConsumer(Consumer[P]):
 
     def __init__(self, chosen: Selection, shown: Display) -> None:
         self._chosen, self._times, self.redactor = chosen, shown.times, shown.redactor
+        self._masks: Masks | None = None
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return a note on unknown names of collections."""
@@ -69,6 +71,15 @@ class ChoosingConsumer(Consumer[P]):
         self._chosen.begin(block.begins_ns)
         self._times.begin(block.begins_ns)
 
+    def chosen_rows(self, part: "Part", before: int) -> Sequence[int]:
+        """Return the rows of a part that are chosen. ``before``: how many rows were chosen of earlier parts."""
+        from dcpdump.batch.filter import wanted_rows
+
+        if self._masks is None:
+            self._masks = self._chosen.masks
+        rows, count = wanted_rows(part, self._masks), self._chosen.count
+        return rows if count is None else rows[: count - before]
+
 
 class Selected(ChoosingConsumer["Part"]):
     """A consumer that passes on chosen rows, up to their count."""
@@ -77,34 +88,18 @@ class Selected(ChoosingConsumer["Part"]):
         self, chosen: Selection, put: "Callable[[Part, Sequence[int]], object]", verb: str, shown: Display
     ) -> None:
         super().__init__(chosen, shown)
-        self._rows = ChosenRows(chosen)
-        self._put = put
-        self.verb = verb
+        self._put, self.verb = put, verb
 
     def take(self, parts: "list[Part]") -> bool:
         """Pass on the rows that are chosen; return whether there are enough."""
         for part in parts:
-            rows = self._rows.of(part, self.frames)
+            rows = self.chosen_rows(part, self.frames)
             if rows:
                 self.frames += len(rows)
                 self._put(part, rows)
             if self._is_full:
                 return True
         return False
-
-
-class ChosenRows:
-    """The rows of parts that a selection chooses."""
-
-    def __init__(self, chosen: Selection) -> None:
-        from dcpdump.batch.filter import wanted_rows
-
-        self._wanted, self._masks, self._count = wanted_rows, chosen.masks, chosen.count
-
-    def of(self, part: "Part", before: int = 0) -> Sequence[int]:
-        """Return the chosen rows of a part. ``before``: how many rows were chosen of earlier parts."""
-        rows = self._wanted(part, self._masks)
-        return rows if self._count is None else rows[: self._count - before]
 
 
 class FrameOutput(ChoosingConsumer[Any]):
@@ -117,7 +112,6 @@ class FrameOutput(ChoosingConsumer[Any]):
         self._shown, self._sink, self._jobs = shown, sink, jobs
         self._output = OUTPUTS[shown.format]
         self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)
-        self._rows: ChosenRows | None = None
         self._many: _ManyFrames | None = None  # writes them where there are many
 
     def begin(self) -> None:
@@ -160,10 +154,9 @@ class FrameOutput(ChoosingConsumer[Any]):
         return False
 
     def _take_part(self, part: "Part") -> None:
-        if self._rows is None or self._many is None:
-            self._rows = ChosenRows(self._chosen)
+        if self._many is None:
             self._many = _ManyFrames(self._shown, self._view, self._sink, self._jobs)
-        rows = self._rows.of(part, self.frames)
+        rows = self.chosen_rows(part, self.frames)
         if rows:
             self.frames += len(rows)
             self._many.put(part, rows)
@@ -240,7 +233,6 @@ class ContextOutput(ChoosingConsumer["Part"]):
     def __init__(self, chosen: Selection, shown: Display, sink: Sink, around: int, *, several: bool = False) -> None:
         super().__init__(chosen, shown)
         self._shown, self._sink, self._around = shown, sink, around
-        self._rows = ChosenRows(chosen)
         self._write = OUTPUTS[shown.format].write
         palette = Palette(shown.coloured(sink.is_terminal))
         hits = View(shown.value_bytes, palette, file=several, times=shown.times, context=False)
@@ -264,7 +256,7 @@ class ContextOutput(ChoosingConsumer["Part"]):
         return False
 
     def _take(self, part: "Part") -> bool:
-        hits = set(self._rows.of(part))
+        hits = set(self.chosen_rows(part, 0))
         connections = [ends.connection for ends in part.places]
         for row, place in enumerate(part.place.tolist()):
             nearby = self._of(connections[place])
