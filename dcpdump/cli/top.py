@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -112,7 +112,7 @@ def top(
         every = None if once or ends else interval
         draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=every is not None)
         name = ", ".join(paths) if interface is None else interface.name
-        watch = LiveTables(chosen, shown, given, interface, name, Drawing(draw, every))
+        watch = LiveTables(chosen, shown, given, interface, name, draw, every)
         if interface is not None:
             open_now.enter_context(interface.capturing(watch.dissection, quiet=quiet))
         reading = Reading(interface or CaptureSource(inputs), watch.dissection, watch, sink)
@@ -126,13 +126,6 @@ def top(
 Draw = Callable[[TopView], None]
 #: Lines of a screen that are no rows: titles, heads, what is left out.
 _AROUND = 5
-
-
-class Drawing(NamedTuple):
-    """How to draw a state, and how often."""
-
-    draw: Draw
-    interval: float | None  #: seconds; None: not while it reads
 
 
 def _on_screen(screen: Screen, most: int | None) -> Draw:
@@ -161,7 +154,7 @@ def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> D
 
 
 class LiveTables(LedgerConsumer):
-    """A ledger that is drawn again and again."""
+    """A ledger that is drawn again and again. ``interval``: seconds between; None: not while it reads."""
 
     def __init__(
         self,
@@ -170,10 +163,11 @@ class LiveTables(LedgerConsumer):
         given: InputOptions,
         interface: InterfaceSource | None,
         source: str,
-        drawing: Drawing,
+        draw: Draw,
+        interval: float | None,
     ) -> None:
         super().__init__(chosen, shown, given)
-        self._interface, self._source, self._drawing = interface, source, drawing
+        self._interface, self._source, self._draw, self._interval = interface, source, draw, interval
         self._rates = RateMeter()
         self._due = 0.0
         self._arrived_ns = 0  #: when the last packets arrived, by the monotonic clock
@@ -190,17 +184,16 @@ class LiveTables(LedgerConsumer):
 
     def settle(self, *, idle: bool) -> bool:
         """Draw the ledger, where that is due."""
-        interval = self._drawing.interval
-        if interval is None or time.monotonic() < self._due:
+        if self._interval is None or time.monotonic() < self._due:
             return False
-        self._due = time.monotonic() + interval
+        self._due = time.monotonic() + self._interval
         if self._interface is not None:
             self._feed.pause(time.time_ns())
             self._forget()
         elif self._last_ns is not None:
             # A capture that is written now, or one of long ago: what passed since its last packet passes there.
             self._feed.pause(self._last_ns + (time.monotonic_ns() - self._arrived_ns if idle else 0))
-        self._drawing.draw(self.look(self._shown.redactor))
+        self._draw(self.look(self._shown.redactor))
         return False
 
     def _forget(self) -> None:
