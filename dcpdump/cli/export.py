@@ -1,18 +1,15 @@
 """Provide ``dcpdump export``: write captures as columnar tables."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import click
 
-from dcpdump.capture import Capture, expand
+from dcpdump.capture import expand
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import (
     Command,
-    Display,
-    InputOptions,
-    Selection,
     display,
     display_options,
     input_of,
@@ -25,11 +22,6 @@ from dcpdump.cli.options import (
 from dcpdump.cli.sink import Sink, folder_of, saying_what_is_left
 from dcpdump.errors import ExitCode
 from dcpdump.text import INSTALL_TABLES, counted
-
-if TYPE_CHECKING:
-    from dcpdump.batch.part import Part
-    from dcpdump.cli.reading import Reading
-
 
 # -- what the commands that write tables share: the tables' names, and the package that they need -----
 
@@ -124,42 +116,26 @@ def export(
         return ExitCode.DONE
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
-    folder_of(shown.path)
-    inputs = given.open(expand(captures))
-    return _export(inputs, chosen, shown, given, tables, jobs).conclude(summary)
-
-
-def _export(
-    captures: Sequence[Capture],
-    chosen: Selection,
-    shown: Display,
-    given: InputOptions,
-    names: Sequence[str],
-    jobs: int | None,
-) -> "Reading[Part]":
-    """Read everything (or as much as was asked for), write the tables, and return the reading.
-
-    Where there is no frame no tables are written, and those of an earlier export that they would replace are removed.
-    """
+    folder = folder_of(shown.path)
     from dcpdump.arrow.folder import Tables
     from dcpdump.cli.reading import CaptureSource, Reading, worth_having
     from dcpdump.cli.tables import Exporting
     from dcpdump.streams.dissection import Watching
 
-    jobs = worth_having(jobs, captures)
+    inputs = given.open(expand(captures))
     dissection = Watching(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
-    with Tables(shown.path or "", shown.format, names, force=shown.force) as tables:
-        exporting = Exporting(dissection, chosen, shown, tables, jobs)
-        reading = Reading(CaptureSource(captures, patient=True), dissection, exporting)
-        with saying_what_is_left(lambda: f"nothing was written to {shown.path}"):
+    with Tables(folder, shown.format, tables, force=shown.force) as written:
+        exporting = Exporting(dissection, chosen, shown, written, worth_having(jobs, inputs))
+        reading = Reading(CaptureSource(inputs, patient=True), dissection, exporting)
+        with saying_what_is_left(lambda: f"nothing was written to {folder}"):
             reading.read()
             if dissection.tally.frames:
-                exporting.conclude(captures)
+                exporting.conclude(inputs)
         if dissection.tally.frames:
-            tables.publish()
+            written.publish()
         else:
-            tables.withdraw()
-    return reading
+            written.withdraw()  # an earlier export must not be taken for this one
+    return reading.conclude(summary)
 
 
 def _print_schemas() -> None:
