@@ -14,9 +14,7 @@ import click
 from dcpdump.cli.export import TABLES, cut_notes, need_pyarrow, tables_option
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.options import (
-    Display,
     InputOptions,
-    Selection,
     Size,
     display,
     display_options,
@@ -36,7 +34,6 @@ from dcpdump.startup import dataclass, let_pandas_in
 from dcpdump.text import counted
 
 if TYPE_CHECKING:
-    from dcpdump.spark.decoding import Options
     from dcpdump.spark.job import DecodingJob, JobEngine, Outcome
     from dcpdump.spark.local import Progress
 
@@ -72,11 +69,8 @@ class Job:
 
     inputs: tuple[str, ...]
     output: str
-    capture_id: str
-    choice: "Options"
+    decoding: "DecodingJob"  #: what is the same for all tasks, but the folder that they write to
     conf: dict[str, str]
-    split_bytes: int
-    file_bytes: int
     given: InputOptions
     chain: str
     tables: tuple[str, ...]
@@ -84,13 +78,12 @@ class Job:
     master: str | None
     jobs: int | None
     quiet: bool
-    watch: bool
     idle: float
     duration: float | None
 
 
 #: What a job has of the options as they are given.
-_AS_GIVEN = "chain tables keep_index master jobs quiet watch idle duration".split()
+_AS_GIVEN = "chain tables keep_index master jobs quiet idle duration".split()
 
 
 @click.command(
@@ -159,6 +152,7 @@ def pipeline(
     capture_id: str | None,
     split: int,
     file_mb: int | None,
+    watch: bool,
     **options: Any,
 ) -> int:
     """Write archives of captures as tables: frames, gaps, streams, findings, files.
@@ -171,26 +165,36 @@ def pipeline(
     chosen, shown = selection(options), display({**options, **_FIXED}, whole=("parquet",))
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
-    folder = folder_of(shown.path)
-    given = input_of(options, captures)
+    from dcpdump.batch.block import BLOCK_BYTES
+    from dcpdump.spark.decoding import Options
+    from dcpdump.spark.job import DecodingJob
+
+    folder, given, tables = folder_of(shown.path), input_of(options, captures), options["tables"]
+    choice = Options(
+        chosen.masks,
+        shown.value_bytes,
+        shown.show_secrets,
+        shown.redactor,
+        given.salvage,
+        given.memory,
+        min(split, BLOCK_BYTES),
+    )
+    file_bytes = file_mb * 1_000_000 if file_mb else split
     job = Job(
         inputs=captures,
         output=folder,
-        capture_id=capture_id or _named(captures),
-        choice=_choice(chosen, shown, given, split),
+        decoding=DecodingJob(capture_id or _named(captures), "", frozenset(tables), choice, split, file_bytes),
         conf=_cores(options["jobs"], options["master"]) | dict(conf),
-        split_bytes=split,
-        file_bytes=file_mb * 1_000_000 if file_mb else split,
         given=given,
         **{name: options[name] for name in _AS_GIVEN},
     )
-    if given.keys.files and job.watch:
+    if given.keys.files and watch:
         raise click.UsageError(_SEALED)
     if job.keep_index and shown.redactor is not None:
         raise click.UsageError(_HIDDEN)
-    if job.watch and is_given("tables") and not set(job.tables) <= set(WATCHED):
+    if watch and is_given("tables") and not set(tables) <= set(WATCHED):
         raise click.UsageError(f"--watch writes {', '.join(WATCHED)} alone: the others look at all of an input")
-    return follow(job, engine) if job.watch else run(job, engine)
+    return follow(job, engine) if watch else run(job, engine)
 
 
 def run(job: Job, engine: str) -> int:
@@ -209,11 +213,11 @@ def run(job: Job, engine: str) -> int:
             much = f"{_size(size)} in {counted(len(found), 'file')}"
             note(f"{much}: done here without Spark, which takes longer to start")
     some = chains(found, job.chain, job.inputs)
-    with CaptureOutput(job.output, job.capture_id) as output:
+    with CaptureOutput(job.output, job.decoding.name) as output:
         with saying_what_is_left(lambda: f"nothing was written to {job.output}"):
             key_log = None if job.given.secrets is None else job.given.secrets.key_log()
             with _engine(replace(job, jobs=1) if size < LEAST_BYTES else job, engine) as tasks:
-                outcome = run_tasks(tasks, _tasks(job, output.folder), some, key_log)
+                outcome = run_tasks(tasks, replace(job.decoding, folder=output.folder), some, key_log)
         if not job.quiet:
             _complain(outcome)
         if not outcome.found.frames:
@@ -246,13 +250,6 @@ def _engine(job: Job, name: str) -> "Iterator[JobEngine]":
         yield engine
 
 
-def _tasks(job: Job, folder: str) -> "DecodingJob":
-    """Return what is the same for all tasks."""
-    from dcpdump.spark.job import DecodingJob
-
-    return DecodingJob(job.capture_id, folder, frozenset(job.tables), job.choice, job.split_bytes, job.file_bytes)
-
-
 def _reporting(job: Job) -> "Progress | None":
     return _progress if sys.stderr.isatty() and not job.quiet else None
 
@@ -267,13 +264,14 @@ def _progress(what: str, done: int, tasks: int) -> None:
 def follow(job: Job, engine: str) -> int:
     """Decode captures as they are closed, until interrupted, and return the exit code."""
     hurt, captures = False, 0
-    job = replace(job, tables=tuple(name for name in job.tables if name in WATCHED))
+    tables = tuple(name for name in job.tables if name in WATCHED)
+    job = replace(job, tables=tables, decoding=replace(job.decoding, tables=frozenset(tables)))
     with _engine(job, engine) as tasks:
         from dcpdump.spark.watch import FolderWatch
 
         if not job.quiet:
             note(f"watching {', '.join(job.inputs)}: a capture is read when it did not grow for {job.idle:g} s")
-        watch = FolderWatch(job.inputs, job.output, _tasks(job, ""), job.chain, job.idle)
+        watch = FolderWatch(job.inputs, job.output, job.decoding, job.chain, job.idle)
         with saying_what_is_left(lambda: _watched(captures, job.output)):
             for number, count, outcome in watch.batches(tasks, job.duration):
                 hurt |= not outcome.found.whole
@@ -299,21 +297,6 @@ def _watched(captures: int, output: str) -> str:
     return f"{counted(captures, 'capture')} {'was' if captures == 1 else 'were'} written to {output}"
 
 
-def _choice(chosen: Selection, shown: Display, given: InputOptions, split: int) -> "Options":
-    from dcpdump.batch.block import BLOCK_BYTES
-    from dcpdump.spark.decoding import Options
-
-    return Options(
-        chosen.masks,
-        shown.value_bytes,
-        shown.show_secrets,
-        shown.redactor,
-        given.salvage,
-        given.memory,
-        min(split, BLOCK_BYTES),
-    )
-
-
 def _cores(jobs: int | None, master: str | None) -> dict[str, str]:
     """Return the setting for how many cores of this machine Spark uses, where nothing else says what it runs on."""
     elsewhere = master is not None or _SUBMITTED in os.environ
@@ -334,7 +317,7 @@ def _complain(outcome: "Outcome") -> None:
 
 
 def _close(job: Job, outcome: "Outcome", batch: str = "") -> None:
-    for line in cut_notes(outcome.cut, job.choice.value_bytes):
+    for line in cut_notes(outcome.cut, job.decoding.options.value_bytes):
         note(line)
     note(batch + _summary(job, outcome))
 
@@ -365,7 +348,7 @@ def _summary(job: Job, outcome: "Outcome") -> str:
     words.append(counted(len(outcome.found.files), "file") + (f", {hurt:,} damaged" if hurt else ""))
     words += [outcome.found.lost.words("B")] * bool(outcome.found.lost.gaps)
     words += [f"{outcome.found.skipped_bytes:,} B skipped"] * bool(outcome.found.skipped_bytes)
-    return f"{' · '.join(words)} → {job.output} (capture_id={job.capture_id})"
+    return f"{' · '.join(words)} → {job.output} (capture_id={job.decoding.name})"
 
 
 def _size(count: int) -> str:
