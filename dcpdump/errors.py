@@ -27,6 +27,8 @@ class ExitCode(IntEnum):
 class DcpdumpError(Exception):
     """An error that a user can act on: what, where, and hints (commands or actions to try)."""
 
+    status = ExitCode.USAGE  #: the exit code
+
     def __init__(self, what: str, where: str = "", hint: str = "", more: tuple[str, ...] = ()) -> None:
         super().__init__(what)
         self.what = what
@@ -41,9 +43,13 @@ class DcpdumpError(Exception):
 class CaptureError(DcpdumpError):
     """A capture cannot be used: it is missing, unreadable, or no capture."""
 
+    status = ExitCode.UNUSABLE
+
 
 class LiveError(DcpdumpError):
     """An interface cannot be captured on: no privilege, or no such interface."""
+
+    status = ExitCode.NO_CAPTURE
 
 
 class FilterError(DcpdumpError):
@@ -56,6 +62,8 @@ class PasteError(DcpdumpError):
 
 class OutputError(DcpdumpError):
     """The output cannot be written."""
+
+    status = ExitCode.UNWRITABLE
 
 
 def system_words(error: OSError) -> str:

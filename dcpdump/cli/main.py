@@ -22,7 +22,7 @@ from dcpdump.cli.grouped import BriefHelp, config_path, defaults, refuse_unknown
 from dcpdump.cli.signals import EndedAtOnce, Terminated
 from dcpdump.cli.sink import NO_PAGER, PLAIN, refuse_closed_output
 from dcpdump.cli.terminal import complain, end_line, note, trace
-from dcpdump.errors import CaptureError, DcpdumpError, ExitCode, LiveError, OutputError, is_out_of_memory, system_words
+from dcpdump.errors import DcpdumpError, ExitCode, is_out_of_memory, system_words
 from dcpdump.startup import is_compiled, keep_numpy_to_one_thread, keep_pandas_out
 from dcpdump.text import nearest
 
@@ -283,7 +283,7 @@ def outcome(words: list[str]) -> int:
     except DcpdumpError as error:
         if debug:
             raise
-        return _complain(str(error), (error.hint, *error.more), _code_of(error))
+        return _complain(str(error), (error.hint, *error.more), error.status)
     except OSError as error:
         if debug:
             raise
@@ -316,14 +316,6 @@ def _invoked(words: list[str]) -> int:
         refuse_closed_output()
         return ExitCode.DONE
     return status if isinstance(status, int) else ExitCode.DONE
-
-
-def _code_of(error: DcpdumpError) -> int:
-    if isinstance(error, CaptureError):
-        return ExitCode.UNUSABLE
-    if isinstance(error, LiveError):
-        return ExitCode.NO_CAPTURE
-    return ExitCode.UNWRITABLE if isinstance(error, OutputError) else ExitCode.USAGE
 
 
 def _near_options(error: click.NoSuchOption) -> list[str]:
