@@ -86,13 +86,10 @@ def end_line() -> None:
 
 def trace(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
     """Write the traceback of an error as the interpreter does, but with what the error quotes escaped."""
-    from traceback import format_tb
+    from traceback import format_exception
 
-    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if before is not None:
-        trace(type(before), before, before.__traceback__)
-        note("which led to:")
-    note("Traceback (most recent call last):")
-    for line in "".join(format_tb(frames)).splitlines():
-        note(line)
-    note(f"{kind.__module__}.{kind.__qualname__}: {error}")
+    for part in format_exception(kind, error, frames):
+        for line in (
+            part.splitlines() if part.startswith("  File ") else [part.strip()]
+        ):  # what is quoted stays one line
+            note(line)
