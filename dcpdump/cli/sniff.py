@@ -100,7 +100,12 @@ class InterfaceSource(LiveSource):
         self._live = Live(options["interface"] or ANY, ports=ports, expression=options["bpf"] or "", command=command)
         self._limit, self._duration = options["buffer"], options["duration"]
         self.name = self._live.name
-        self._user = give_up_rights(shown, write, keys=keys)
+        # Without privileges our own files may be unreadable: import now what is otherwise imported at first use.
+        Palette(shown.coloured(terminal=True))
+        decompress(b"\1\0.")
+        if keys.files:
+            load_ciphers()
+        self._user = drop_privileges(writes=bool(write or shown.path))
         self._queue: LiveQueue
         self.stop = Stop(lambda: self._queue.stop())
 
@@ -252,16 +257,6 @@ def show_interfaces() -> int:
             words = [each.name, "" if each.up else "(down)", *each.addresses]
             sink.write(safe("  ".join(word for word in words if word)) + "\n")
     return ExitCode.DONE
-
-
-def give_up_rights(shown: Display, write: str | None = None, *, keys: KeyLogs | None = None) -> str:
-    """Drop all privileges, and return the user that the process continues as."""
-    # Afterwards our own files may be unreadable: import now what is otherwise imported at first use.
-    Palette(shown.coloured(terminal=True))
-    decompress(b"\1\0.")
-    if keys is not None and keys.files:
-        load_ciphers()
-    return drop_privileges(writes=bool(write or shown.path))
 
 
 def _begun(live: Live, user: str) -> str:
