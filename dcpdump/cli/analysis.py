@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from inspect import cleandoc
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -67,8 +68,6 @@ from dcpdump.text import counted
 from dcpdump.wire.value import Meaning
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from dcpdump.check.finding import Finding
     from dcpdump.check.rule import Rule
     from dcpdump.cli.sniff import InterfaceSource
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
 _JUDGED_S, _SPARED = 0.3, 10
 #: What stands for the captures in a command that shows more of an interface.
 _NO_CAPTURE = "CAPTURE"
+_UNSORTED: Sorting[Any] = Sorting(None, None, False)
 #: Fewer answers that are stamped before their requests may be stray ones.
 _BACKDATED = 3
 
@@ -157,6 +157,19 @@ def choosing(options: Mapping[str, Any]) -> StreamChoice:
     )
 
 
+class AnalysisRequest(NamedTuple):
+    """The request of an analysis: what to read and to choose, how to show it, and in which order."""
+
+    chosen: StreamChoice
+    shown: Display
+    given: InputOptions
+    terminal: bool = False  #: a terminal gets the output
+    captures: tuple[str, ...] = ()  #: as they are named
+    paths: Sequence[str] = ()  #: of the captures; or the interface
+    options: Mapping[str, Any] = MappingProxyType({})  #: of the command line, all
+    order: Sorting[Any] = _UNSORTED
+
+
 class LedgerConsumer(Consumer[Any]):
     """A ledger fed with all frames up to the chosen time, and the choice of what to show.
 
@@ -175,9 +188,8 @@ class LedgerConsumer(Consumer[Any]):
     #: What became of connections and streams that were evicted.
     evicted_are = "not listed"
 
-    def __init__(
-        self, chosen: StreamChoice, shown: Display, given: InputOptions, look: Callable[[Any], None] | None = None
-    ) -> None:
+    def __init__(self, asked: AnalysisRequest, look: Callable[[Any], None] | None = None) -> None:
+        chosen, shown, given = asked.chosen, asked.shown, asked.given
         self._look, self.redactor = look, shown.redactor
         self.dissection = self._dissecting()(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
         self.ledger = Ledger(with_rules=self.with_rules)
@@ -195,11 +207,6 @@ class LedgerConsumer(Consumer[Any]):
         self._due = 0.0  # when it is judged next whether anything is wrong, by the monotonic clock
         self._cut = None if chosen.until is None else PacketsUntil(chosen.until.end)
         self._feed = Feed(self.dissection, self.ledger, with_rules=self.with_rules, hides=shown.redactor is not None)
-
-    @classmethod
-    def of(cls, asked: "AnalysisRequest") -> "Self":
-        """Return what reads for a command."""
-        return cls(asked.chosen, asked.shown, asked.given)
 
     @classmethod
     def instead(cls, options: dict[str, Any]) -> int | None:
@@ -460,20 +467,7 @@ class LedgerConsumer(Consumer[Any]):
         hide(self.ledger, redactor)
 
 
-# -- a command: what is asked for, and what is answered ------------------------------------------------
-
-
-class AnalysisRequest(NamedTuple):
-    """The request of an analysis: output, order and options."""
-
-    captures: tuple[str, ...]  #: as they are named
-    paths: list[str]  #: of the captures; or the interface
-    options: dict[str, Any]  #: of the command line, all
-    chosen: StreamChoice
-    shown: Display
-    given: InputOptions
-    sink: Sink
-    order: Sorting[Any]
+# -- a command ----------------------------------------------------------------------------------------
 
 
 class AnalysisResult(NamedTuple):
@@ -513,17 +507,14 @@ def analysis(
             if status is not None:
                 return status
             live = is_live(options, captures)
-            order: Sorting[Any] = Sorting(sort, None, False) if sort is None else sorting(sort, options)
+            order = _UNSORTED if sort is None else sorting(sort, options)
             chosen, shown, given = choosing(options), display(options), input_of(options, captures)
             paths = expand(captures)
             source = interface_source(options, shown, given) if live else None
             with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-                asked = AnalysisRequest(
-                    captures or (_NO_CAPTURE,),
-                    paths if source is None else [source.name],
-                    *(options, chosen, shown, given, sink, order),
-                )
-                consumer = reader.of(asked)
+                names = captures or (_NO_CAPTURE,), paths if source is None else [source.name]
+                asked = AnalysisRequest(chosen, shown, given, sink.is_terminal, *names, options, order)
+                consumer = reader(asked)
                 reading = consumer.read(paths, sink, source, fail_fast=fail_fast, quiet=quiet)
                 answer = function(consumer, asked, **{each.name or "": options[each.name or ""] for each in own})
                 if consumer.ledger.frames or answer.always:  # else the summary says that there is nothing

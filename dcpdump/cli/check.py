@@ -1,7 +1,7 @@
 """Provide ``dcpdump check``: report where connections break the protocol's rules, and where that is unknown."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -10,9 +10,9 @@ from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import SHOWN, Finding, Fold, RuleTotal
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
-from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, StreamChoice, analysis
+from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, analysis
 from dcpdump.cli.listing import FORMATS, report
-from dcpdump.cli.options import Display, InputOptions, display
+from dcpdump.cli.options import Display, display
 from dcpdump.cli.sink import Sink
 from dcpdump.dissect import Dissector
 from dcpdump.errors import ExitCode
@@ -27,9 +27,6 @@ from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from dcpdump.text import counted, nearest
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 _SEVERITIES = [severity.value for severity in (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO)]
 
 
@@ -39,30 +36,21 @@ class Checking(LedgerConsumer):
     with_rules = True
     evicted_are = "judged by the rules, but not listed"
 
-    def __init__(
-        self,
-        chosen: StreamChoice,
-        shown: Display,
-        given: InputOptions,
-        rules: Sequence[Rule],
-        *,
-        everything: bool,
-    ) -> None:
-        super().__init__(chosen, shown, given)
-        self.rules = rules  #: that are asked
+    def __init__(self, asked: AnalysisRequest) -> None:
+        super().__init__(asked)
+        self.rules = self._rules_of(asked.options)  #: that are asked
+        everything = asked.options.get("everything", False)
         limit = None if everything else SHOWN
         # What is only counted has no time of its own.
-        self._engine = RuleEngine(self._keep, rules, self.ledger, shown=limit if chosen.since is None else None)
+        kept = limit if asked.chosen.since is None else None
+        self._engine = RuleEngine(self._keep, self.rules, self.ledger, shown=kept)
         self._lose = self._engine.lose
         self._fold = Fold(limit)
         self._everything = everything
 
-    @classmethod
-    def of(cls, asked: AnalysisRequest) -> "Self":
-        """Return what reads for the command: with the rules that are chosen."""
-        options = asked.options
-        rules = _chosen(options.get("select"), options.get("ignore"))
-        return cls(asked.chosen, asked.shown, asked.given, rules, everything=options.get("everything", False))
+    def _rules_of(self, options: Mapping[str, Any]) -> Sequence[Rule]:
+        """Return the rules that are chosen."""
+        return _chosen(options.get("select"), options.get("ignore"))
 
     def _learn(self, step: Step) -> None:
         self._engine.feed_step(step)
@@ -125,14 +113,11 @@ class Checking(LedgerConsumer):
 class CheckReading(Checking):
     """The rules over all frames; or else what these say, or their list."""
 
-    _bad: Sequence[Severity] = ()  #: findings with which the command fails
-
-    @classmethod
-    def of(cls, asked: AnalysisRequest) -> "CheckReading":
-        """Return what reads for the command: with the rules that are chosen, and how bad findings may be."""
-        made, fail_on = super().of(asked), asked.options["fail_on"]
-        made._bad = () if fail_on == "never" else [*map(Severity, _SEVERITIES[: _SEVERITIES.index(fail_on) + 1])]
-        return made
+    def __init__(self, asked: AnalysisRequest) -> None:
+        super().__init__(asked)
+        fail_on = asked.options["fail_on"]
+        count = 0 if fail_on == "never" else _SEVERITIES.index(fail_on) + 1
+        self._bad = [Severity(each) for each in _SEVERITIES[:count]]  # findings with which the command fails
 
     def wrong(self, judge: Judge | None = None) -> str | None:
         """Return the first finding that is as bad as --fail-on names, in words; None where none is."""
@@ -187,7 +172,7 @@ def check(reading: CheckReading, asked: AnalysisRequest, **_: object) -> Analysi
         totals = reading.totals
         if totals is None:
             return [*findings.lines(found), reading.total]
-        return [findings.BY_RULE.table(totals), *_more(totals, asked.sink), reading.total]
+        return [findings.BY_RULE.table(totals), *_more(totals, asked.terminal), reading.total]
 
     return AnalysisResult(
         lines,
@@ -197,9 +182,9 @@ def check(reading: CheckReading, asked: AnalysisRequest, **_: object) -> Analysi
     )
 
 
-def _more(totals: Sequence[RuleTotal], sink: Sink) -> Iterator[Line]:
+def _more(totals: Sequence[RuleTotal], terminal: bool) -> Iterator[Line]:
     """Yield what to ask for next, on a terminal."""
-    if totals and sink.is_terminal:
+    if totals and terminal:
         code = totals[0].example.rule.code
         yield Line(LineKind.COLUMNS, f"each finding: --all · what a rule says: dcpdump check --explain {code}")
 

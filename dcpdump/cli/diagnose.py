@@ -13,7 +13,6 @@ from dcpdump.browse.analysed import analysis_of
 from dcpdump.browse.analysis import Analysis
 from dcpdump.capture.paths import in_short
 from dcpdump.capture.source import bytes_read
-from dcpdump.check.rules import RULES
 from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, StreamChoice, analysis
 from dcpdump.cli.check import Checking
 from dcpdump.cli.options import Display, InputOptions
@@ -61,7 +60,7 @@ def diagnose(reading: Checking, asked: AnalysisRequest, fail_on: str, everything
     """
     carried, named = carried_options(asked.options), in_short(asked.captures)
     found = diagnosed(reading.evidence())
-    width = min(_WIDEST, terminal_size().columns) if asked.sink.is_terminal else None
+    width = min(_WIDEST, terminal_size().columns) if asked.terminal else None
 
     def line(command: Command) -> str:
         return command_line(command, named, carried)
@@ -80,7 +79,7 @@ def carried_options(options: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found + [(f"--{name}", "") for name in ("salvage", "align", "redact") if options.get(name)]
 
 
-def names_of(paths: list[str]) -> str:
+def names_of(paths: Sequence[str]) -> str:
     """Name captures: one, or the first and the last."""
     return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} captures)"
 
@@ -104,7 +103,7 @@ def analyse(
 ) -> Analysis:
     """Return what the tabs show; ``report`` receives from time to time how much was read, up to 1."""
     size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
-    watched = Watched(given, replace(_TEXT, redactor=redactor), report, size)
+    watched = Watched(AnalysisRequest(_ALL, replace(_TEXT, redactor=redactor), given), report, size)
     watched.captures = given.open(paths)
     Reading(CaptureSource(watched.captures), watched.dissection, watched).read()
     return analysis_of(watched.evidence())
@@ -113,8 +112,8 @@ def analyse(
 class Watched(Checking):
     """The rules over all frames, and how far they are. ``size``: of all captures."""
 
-    def __init__(self, given: InputOptions, shown: Display, report: Callable[[float], None], size: int) -> None:
-        super().__init__(_ALL, shown, given, RULES, everything=False)
+    def __init__(self, asked: AnalysisRequest, report: Callable[[float], None], size: int) -> None:
+        super().__init__(asked)
         self._report, self._size, self._due = report, size, 0.0
 
     def meet(self, block: Block) -> None:

@@ -32,7 +32,7 @@ def flow(reading: FlowReading, asked: AnalysisRequest) -> AnalysisResult:
     waits. An acknowledgement may be captured up to 50 ms before the messages that it acknowledges; what is acknowledged
     beyond those is too much.
     """
-    rows = asked.order(rows_of(reading.connections, reading.ledger.last_ns, drawn=asked.sink.is_terminal))
+    rows = asked.order(rows_of(reading.connections, reading.ledger.last_ns, drawn=asked.terminal))
     return AnalysisResult(lambda: lines(rows) or [_nothing(reading)], lambda: map(FLOW.object, rows))
 
 

@@ -1,14 +1,14 @@
 """Provide ``dcpdump key``: the history of a document, and whether what was captured of it is all."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import click
 
 from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
-from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, StreamChoice, analysis
+from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, analysis
 from dcpdump.cli.frame_output import collection_notes
-from dcpdump.cli.options import COLLECTION, Display, InputOptions
+from dcpdump.cli.options import COLLECTION
 from dcpdump.dissect import Dissector
 from dcpdump.escape import bytes_of
 from dcpdump.filter import Clause, clauses
@@ -32,26 +32,18 @@ class Tracing(LedgerConsumer):
     runs = False
     evicted_are = "shown by their changes alone"
 
-    def __init__(
-        self, chosen: StreamChoice, shown: Display, given: InputOptions, matches: Clause, texts: Mapping[str, str]
-    ) -> None:
-        super().__init__(chosen, shown, given, self._collect)
-        self._matches, self._texts = matches, texts
-        self._of_collection = clauses.by_collection(texts["collection"]) if texts else None
+    def __init__(self, asked: AnalysisRequest) -> None:
+        super().__init__(asked, self._collect)
+        collection = asked.options["collection"]
+        self._texts = {} if collection is None else {"collection": collection}
+        self._matches = clauses.by_key(asked.options["pattern"], asked="PATTERN")
+        self._of_collection = None if collection is None else clauses.by_collection(collection)
         self._found: dict[int, Record] = {}  # by the number of the frame
         self._numbers: dict[Stream, list[int]] = {}  # of the frames that were found in each stream
         self._early: list[int] = []  # of those in streams to show that were evicted
         self._vbuckets: set[int | None] = set()  # of all frames that were found
         #: by vbucket of the streams to show that were evicted: whether one of them is incomplete
         self._gone: dict[int | None, bool] = {}
-
-    @classmethod
-    def of(cls, asked: AnalysisRequest) -> "Tracing":
-        """Return what reads for the command."""
-        collection = asked.options["collection"]
-        texts = {} if collection is None else {"collection": collection}
-        matches = clauses.by_key(asked.options["pattern"], asked="PATTERN")
-        return cls(asked.chosen, asked.shown, asked.given, matches, texts)
 
     def _collect(self, part: Part) -> None:
         matches = self._matches

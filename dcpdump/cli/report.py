@@ -1,7 +1,7 @@
 """dcpdump report: one HTML page of a capture: what is wrong, with pictures, down to the bytes that prove it."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -9,13 +9,13 @@ import click
 from dcpdump.batch.part import Part
 from dcpdump.capture.paths import expand, in_short
 from dcpdump.check.finding import Finding
-from dcpdump.check.rule import Severity
+from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import RULES
-from dcpdump.cli.analysis import StreamChoice, choosing, choosing_options
+from dcpdump.cli.analysis import AnalysisRequest, choosing, choosing_options
 from dcpdump.cli.check import Checking
 from dcpdump.cli.diagnose import carried_options, names_of
 from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.options import Display, InputOptions, display, input_of, input_options, redaction_options
+from dcpdump.cli.options import display, input_of, input_options, redaction_options
 from dcpdump.cli.sink import Sink
 from dcpdump.diagnosis.diagnosis import diagnose
 from dcpdump.report.context import Context, Wish
@@ -55,9 +55,7 @@ _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
 @input_options()
 @redaction_options
 @click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def report(
-    captures: tuple[str, ...], title: str | None, frames: int, no_check: bool, quiet: bool, **options: Any
-) -> int:
+def report(captures: tuple[str, ...], title: str | None, frames: int, quiet: bool, **options: Any) -> int:
     """Write one HTML page: what is wrong, worst first, with pictures, down to the bytes that prove it.
 
     The page needs no network and no other file, and runs nothing but its own script. Filters choose what is pictured;
@@ -72,7 +70,7 @@ def report(
         in_short(captures), carried_options(options), title or names_of(paths), frames, shown.redactor is not None
     )
     with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        consumer = Reporting(chosen, shown, given, checked=not no_check)
+        consumer = Reporting(AnalysisRequest(chosen, shown, given, options=options))
         reading = consumer.read(paths, sink)
         if not consumer.ledger.frames:
             sink.abandon()
@@ -84,9 +82,13 @@ def report(
 class Reporting(Checking):
     """The rules over all frames; also gathers what the pictures need."""
 
-    def __init__(self, chosen: StreamChoice, shown: Display, given: InputOptions, *, checked: bool) -> None:
-        super().__init__(chosen, shown, given, RULES if checked else (), everything=False)
+    def __init__(self, asked: AnalysisRequest) -> None:
+        super().__init__(asked)
         self.gathered = Gathered()
+
+    def _rules_of(self, options: Mapping[str, Any]) -> Sequence[Rule]:
+        """Return all rules, or none."""
+        return () if options["no_check"] else RULES
 
     def _dissecting(self) -> Callable[..., EndsWatching[Any]]:
         """Return the dissection into parts, which the pictures are made from."""

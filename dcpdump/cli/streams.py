@@ -27,17 +27,12 @@ class StreamReading(LedgerConsumer):
 
     rates: "Rates | None" = None
 
-    @classmethod
-    def of(cls, asked: AnalysisRequest) -> "StreamReading":
-        """Return what reads for the command."""
-        if asked.shown.format != "text" or not asked.sink.is_terminal:
-            return super().of(asked)
-        from dcpdump.batch.rates import Rates  # which needs columns
+    def __init__(self, asked: AnalysisRequest) -> None:
+        if asked.shown.format == "text" and asked.terminal:
+            from dcpdump.batch.rates import Rates  # which needs columns
 
-        rates = Rates()
-        made = cls(asked.chosen, asked.shown, asked.given, rates.feed)
-        made.rates = rates
-        return made
+            self.rates = Rates()
+        super().__init__(asked, None if self.rates is None else self.rates.feed)
 
 
 def _causes(value: str) -> frozenset[str]:

@@ -9,12 +9,11 @@ import click
 
 from dcpdump.batch.block import Block
 from dcpdump.capture import expand
-from dcpdump.cli.analysis import LedgerConsumer, StreamChoice, choosing, choosing_options
+from dcpdump.cli.analysis import AnalysisRequest, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import (
     Display,
-    InputOptions,
     display,
     display_options,
     input_of,
@@ -112,7 +111,7 @@ def top(
         every = None if once or ends else interval
         draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=every is not None)
         name = ", ".join(paths) if interface is None else interface.name
-        watch = LiveTables(chosen, shown, given, interface, name, draw, every)
+        watch = LiveTables(AnalysisRequest(chosen, shown, given), interface, name, draw, every)
         if interface is not None:
             open_now.enter_context(interface.capturing(watch.dissection, quiet=quiet))
         reading = Reading(interface or CaptureSource(inputs), watch.dissection, watch, sink)
@@ -158,15 +157,13 @@ class LiveTables(LedgerConsumer):
 
     def __init__(
         self,
-        chosen: StreamChoice,
-        shown: Display,
-        given: InputOptions,
+        asked: AnalysisRequest,
         interface: InterfaceSource | None,
         source: str,
         draw: Draw,
         interval: float | None,
     ) -> None:
-        super().__init__(chosen, shown, given)
+        super().__init__(asked)
         self._interface, self._source, self._draw, self._interval = interface, source, draw, interval
         self._rates = RateMeter()
         self._due = 0.0
