@@ -484,18 +484,17 @@ Function = Callable[..., AnalysisResult]
 
 
 def analysis(
-    name: str,
     rows: Rows,
-    examples: tuple[str, ...],
-    *,
+    *examples: str,
     sort: ColumnSet[Any] | None = None,
     reader: type[LedgerConsumer] = LedgerConsumer,
     formats: Sequence[str] = FORMATS,
 ) -> Callable[[Function], GroupedCommand]:
     """Return a decorator that makes a command of a function of a reading that has ended, and of what was asked for.
 
-    The function has the options of that command alone as further arguments. ``rows``: the kinds of its objects;
-    ``sort``: the columns that these are sorted by; ``reader``: what fills the ledger.
+    The command has the function's name, and the function the options of that command alone as further arguments.
+    ``rows``: the kinds of its objects; ``sort``: the columns that these are sorted by; ``reader``: what fills the
+    ledger.
     """
     values = "64 in every format" if any(isinstance(row, str) for row in rows) else ""  # those of frames
 
@@ -544,7 +543,9 @@ def analysis(
         arguments = [each for each in own if isinstance(each, click.Argument)]
         params = [*arguments, *shared, *(each for each in own if each not in arguments), *last]
         help_ = cleandoc(function.__doc__ or "")
-        return GroupedCommand(name, callback=command, params=params, help=help_, rows=rows, examples=examples)
+        return GroupedCommand(
+            function.__name__, callback=command, params=params, help=help_, rows=rows, examples=examples
+        )
 
     return decorate
 

@@ -18,7 +18,7 @@ import click
 
 from dcpdump.browse.analysis import Analysing
 from dcpdump.capture import expand
-from dcpdump.cli.grouped import GroupedCommand, complete
+from dcpdump.cli.grouped import command, complete
 from dcpdump.cli.options import (
     LATENCY,
     Hiding,
@@ -243,13 +243,10 @@ def _is_value(words: Sequence[str]) -> bool:
 _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
 
 
-@click.command(
-    cls=GroupedCommand,
-    examples=(
-        "dcpdump browse node1.pcap",
-        "dcpdump browse captures/ --status '!success'",
-        "sudo tcpdump -U -w - port 11210 | dcpdump browse -",
-    ),
+@command(
+    "dcpdump browse node1.pcap",
+    "dcpdump browse captures/ --status '!success'",
+    "sudo tcpdump -U -w - port 11210 | dcpdump browse -",
 )
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True, count=False)

@@ -16,7 +16,7 @@ from dcpdump.capture.pcap import CARVED, DISORDER, ORDER
 from dcpdump.capture.pcapng import CommentReader
 from dcpdump.capture.rewriter import RawRecords
 from dcpdump.cli.frame_output import collection_notes
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.options import input_of, input_options, selection, selection_options
 from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
@@ -40,13 +40,10 @@ _ALONG = (
 )
 
 
-@click.command(
-    cls=GroupedCommand,
-    examples=(
-        "dcpdump carve node1.pcap --vbucket 417 -w piece.pcapng",
-        "dcpdump carve captures/ --connection 3 --since +30s -w piece.pcapng",
-        "dcpdump carve node1.pcap --problems -w - | dcpdump read -",
-    ),
+@command(
+    "dcpdump carve node1.pcap --vbucket 417 -w piece.pcapng",
+    "dcpdump carve captures/ --connection 3 --since +30s -w piece.pcapng",
+    "dcpdump carve node1.pcap --problems -w - | dcpdump read -",
 )
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True)

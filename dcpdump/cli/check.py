@@ -137,13 +137,10 @@ class CheckReading(Checking):
 
 
 @analysis(
-    "check",
     [findings.FINDINGS],
-    (
-        "dcpdump check node1.pcap",
-        "dcpdump check captures/ --ignore DCP418 --fail-on suspicious",
-        "dcpdump check --explain DCP402",
-    ),
+    "dcpdump check node1.pcap",
+    "dcpdump check captures/ --ignore DCP418 --fail-on suspicious",
+    "dcpdump check --explain DCP402",
     reader=CheckReading,
     formats=(*FORMATS, "sarif"),
 )

@@ -22,13 +22,10 @@ class Listing(LedgerConsumer):
 
 
 @analysis(
-    "conns",
     [CONNECTIONS, CLOSED],
-    (
-        "dcpdump conns node1.pcap",
-        "dcpdump conns captures/ --port 11210",
-        "dcpdump conns node1.pcap -f ndjson",
-    ),
+    "dcpdump conns node1.pcap",
+    "dcpdump conns captures/ --port 11210",
+    "dcpdump conns node1.pcap -f ndjson",
     sort=CONNECTIONS,
     reader=Listing,
 )

@@ -33,13 +33,10 @@ _DEGREES = (Degree.WRONG.value, Degree.NOTE.value)
 
 
 @analysis(
-    "diagnose",
     DIAGNOSIS,
-    (
-        "dcpdump diagnose node1.pcap",
-        "sudo dcpdump diagnose -i eth0 --duration 60",
-        "dcpdump diagnose node1.pcap -f ndjson",
-    ),
+    "dcpdump diagnose node1.pcap",
+    "sudo dcpdump diagnose -i eth0 --duration 60",
+    "dcpdump diagnose node1.pcap -f ndjson",
     reader=Checking,
 )
 @click.option(

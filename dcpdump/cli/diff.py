@@ -10,7 +10,7 @@ import click
 from dcpdump.batch.part import Part
 from dcpdump.capture import expand
 from dcpdump.cli.frame_output import Selected
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report
 from dcpdump.cli.options import (
     Display,
@@ -41,14 +41,11 @@ from dcpdump.render.diff import DIFF, DiffRows, DocumentRows
 _ALL = 1 << 48
 
 
-@click.command(
-    cls=GroupedCommand,
+@command(
+    "dcpdump diff producer.pcap consumer.pcap",
+    "dcpdump diff before-proxy.pcap after-proxy.pcap --opcode mutation,deletion",
+    "dcpdump diff consumer1.pcap consumer2.pcap --by key",
     rows=DIFF,
-    examples=(
-        "dcpdump diff producer.pcap consumer.pcap",
-        "dcpdump diff before-proxy.pcap after-proxy.pcap --opcode mutation,deletion",
-        "dcpdump diff consumer1.pcap consumer2.pcap --by key",
-    ),
 )
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")

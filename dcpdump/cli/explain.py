@@ -14,7 +14,7 @@ from dcpdump.annotate import Annotated, Suggestion, annotate
 from dcpdump.check.engine import judge
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.options import Display, display, display_options, selection, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import note
@@ -29,14 +29,11 @@ from dcpdump.render.style import Line, LineKind, Palette
 _TEXTS = ("table", "grid", "line")
 
 
-@click.command(
-    cls=GroupedCommand,
+@command(
+    "dcpdump explain 805c00000000000000000000819698000000000000000000",
+    "xxd frame.bin | dcpdump explain",
+    "dcpdump explain -i paste.txt -f grid",
     rows=("explain",),
-    examples=(
-        "dcpdump explain 805c00000000000000000000819698000000000000000000",
-        "xxd frame.bin | dcpdump explain",
-        "dcpdump explain -i paste.txt -f grid",
-    ),
 )
 @click.argument("text", nargs=-1, metavar="[HEX]…")
 @click.option("-i", "--input", "source", metavar="FILE", help="Read the paste from a file.")

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.options import (
     Command,
     display,
@@ -71,13 +71,10 @@ def need_pyarrow() -> None:
 FORMATS = ("parquet", "arrow", "csv")
 
 
-@click.command(
-    cls=GroupedCommand,
-    examples=(
-        "dcpdump export captures/ -o tables",
-        "dcpdump export node1.pcap -o tables --opcode mutation -f csv",
-        "dcpdump export --schema",
-    ),
+@command(
+    "dcpdump export captures/ -o tables",
+    "dcpdump export node1.pcap -o tables --opcode mutation -f csv",
+    "dcpdump export --schema",
 )
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @selection_options(captures=True)

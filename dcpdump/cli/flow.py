@@ -12,13 +12,10 @@ class FlowReading(LedgerConsumer):
 
 
 @analysis(
-    "flow",
     [FLOW],
-    (
-        "dcpdump flow node1.pcap",
-        "dcpdump flow node1.pcap --connection 2",
-        "dcpdump flow captures/ -f ndjson",
-    ),
+    "dcpdump flow node1.pcap",
+    "dcpdump flow node1.pcap --connection 2",
+    "dcpdump flow captures/ -f ndjson",
     sort=FLOW,
     reader=FlowReading,
 )

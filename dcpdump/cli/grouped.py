@@ -404,6 +404,13 @@ class GroupedCommand(BriefHelp):
         return groups
 
 
+def command(
+    *examples: str, name: str | None = None, **attributes: Any
+) -> Callable[[Callable[..., Any]], GroupedCommand]:
+    """Return a decorator that makes a command of a function; ``attributes`` are those of GroupedCommand."""
+    return click.command(name, cls=GroupedCommand, examples=examples, **attributes)
+
+
 def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:
     with formatter.section("Examples"):
         for example in examples:

@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import click
 
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.main import CommandError
 from dcpdump.cli.sink import Sink
 from dcpdump.text import nearest
@@ -22,14 +22,11 @@ def question(page: str) -> str:
     return page.partition("\n")[0].removeprefix("# ")
 
 
-@click.command(
-    "help",
-    cls=GroupedCommand,
-    examples=(
-        "dcpdump help",
-        "dcpdump help filters",
-        "dcpdump help read",
-    ),
+@command(
+    "dcpdump help",
+    "dcpdump help filters",
+    "dcpdump help read",
+    name="help",
 )
 @click.argument("name", required=False)
 @click.pass_context

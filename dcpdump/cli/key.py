@@ -115,13 +115,10 @@ class Tracing(LedgerConsumer):
 
 
 @analysis(
-    "key",
     HISTORY,
-    (
-        "dcpdump key user::1001 node1.pcap",
-        "dcpdump key 'order::*' captures/ --vbucket 12",
-        "dcpdump key '/^user::[0-9]+$/' node1.pcap -f ndjson",
-    ),
+    "dcpdump key user::1001 node1.pcap",
+    "dcpdump key 'order::*' captures/ --vbucket 12",
+    "dcpdump key '/^user::[0-9]+$/' node1.pcap -f ndjson",
     reader=Tracing,
 )
 @click.argument("pattern")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dcpdump.cli.export import TABLES, cut_notes, need_pyarrow, tables_option
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.options import (
     InputOptions,
     Size,
@@ -86,13 +86,10 @@ class Job:
 _AS_GIVEN = "chain tables keep_index master jobs quiet idle duration".split()
 
 
-@click.command(
-    cls=GroupedCommand,
-    examples=(
-        "dcpdump pipeline captures/ -o tables",
-        "dcpdump pipeline s3://archive/node1/ -o s3://tables/ --capture-id node1",
-        "dcpdump pipeline captures/ -o tables --watch",
-    ),
+@command(
+    "dcpdump pipeline captures/ -o tables",
+    "dcpdump pipeline s3://archive/node1/ -o s3://tables/ --capture-id node1",
+    "dcpdump pipeline captures/ -o tables --watch",
 )
 @click.argument("captures", nargs=-1, metavar="CAPTURE…")
 @click.option(

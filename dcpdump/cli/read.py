@@ -7,7 +7,7 @@ import click
 from dcpdump.batch.dissector import BlockDissector, Dissection, NumberPicker, Picker
 from dcpdump.capture import expand
 from dcpdump.cli.frame_output import ContextOutput, FrameOutput
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.options import (
     LATENCY,
     PROCESSES,
@@ -33,14 +33,11 @@ from dcpdump.render import OUTPUTS
 from dcpdump.text import counted
 
 
-@click.command(
-    cls=GroupedCommand,
+@command(
+    "dcpdump read node1.pcap --opcode stream_end --context 3 -f line",
+    "dcpdump read captures/ --vbucket 417 --seqno 100-200 -f ndjson",
+    "ssh node tcpdump -U -w - port 11210 | dcpdump read -",
     rows=("frame",),
-    examples=(
-        "dcpdump read node1.pcap --opcode stream_end --context 3 -f line",
-        "dcpdump read captures/ --vbucket 417 --seqno 100-200 -f ndjson",
-        "ssh node tcpdump -U -w - port 11210 | dcpdump read -",
-    ),
 )
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @selection_options(captures=True, frames=True)

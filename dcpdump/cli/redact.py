@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dcpdump.capture import expand, open_capture
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.options import LEVELS, SALT_FILE, input_of, input_options, is_given, salt_of
 from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
@@ -26,13 +26,10 @@ from dcpdump.unfinished import UnfinishedFolder
 _NOT_INSIDE_TLS = "redact cannot conceal inside TLS; read --redact and export --redact can"
 
 
-@click.command(
-    cls=GroupedCommand,
-    examples=(
-        "dcpdump redact node1.pcap -w for-support.pcapng",
-        "dcpdump redact node1.pcap -w for-support.pcapng --level full",
-        "dcpdump redact node1/*.pcap -w folder/ --salt-file salt",
-    ),
+@command(
+    "dcpdump redact node1.pcap -w for-support.pcapng",
+    "dcpdump redact node1.pcap -w for-support.pcapng --level full",
+    "dcpdump redact node1/*.pcap -w folder/ --salt-file salt",
 )
 @click.argument("captures", nargs=-1, required=True, metavar="IN…")
 @click.option("-w", "--write", "out", required=True, metavar="OUT", help="The file to write; of several, the folder.")

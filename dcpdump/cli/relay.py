@@ -14,7 +14,7 @@ from dcpdump.capture.live import PcapngWriter, new_file
 from dcpdump.capture.relay import Address, Relay, text
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.cli.frame_output import FrameOutput
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.options import (
     LATENCY,
     display,
@@ -113,13 +113,10 @@ class SavedPackets:
             raise unwritable(error, self._path) from error
 
 
-@click.command(
-    cls=GroupedCommand,
-    examples=(
-        "dcpdump relay --listen 12210 --to db1:11210 -f line",
-        "dcpdump relay --listen 12210 --to db1 --opcode stream_req,stream_end -w talk.pcapng",
-        "dcpdump relay --listen 12207 --to db1:11207 --keylog keys.log",
-    ),
+@command(
+    "dcpdump relay --listen 12210 --to db1:11210 -f line",
+    "dcpdump relay --listen 12210 --to db1 --opcode stream_req,stream_end -w talk.pcapng",
+    "dcpdump relay --listen 12207 --to db1:11207 --keylog keys.log",
 )
 @click.option(
     "--listen",

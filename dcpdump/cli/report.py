@@ -14,7 +14,7 @@ from dcpdump.check.rules import RULES
 from dcpdump.cli.analysis import AnalysisRequest, choosing, choosing_options
 from dcpdump.cli.check import Checking
 from dcpdump.cli.diagnose import carried_options, names_of
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.options import display, input_of, input_options, redaction_options
 from dcpdump.cli.sink import Sink
 from dcpdump.diagnosis.diagnosis import diagnose
@@ -30,13 +30,10 @@ _MOST_FRAMES = 500
 _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
 
 
-@click.command(
-    cls=GroupedCommand,
-    examples=(
-        "dcpdump report node1.pcap -o node1.html",
-        "dcpdump report captures/ -o ticket.html --redact --title 'lag of kafka-orders'",
-        "dcpdump report node1.pcap -o hour.html --since 12:00:00 --until 13:00:00",
-    ),
+@command(
+    "dcpdump report node1.pcap -o node1.html",
+    "dcpdump report captures/ -o ticket.html --redact --title 'lag of kafka-orders'",
+    "dcpdump report node1.pcap -o hour.html --since 12:00:00 --until 13:00:00",
 )
 @click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
 @click.option("-o", "--output", metavar="FILE", help="The page, written whole or not at all.")

@@ -11,13 +11,10 @@ from dcpdump.streams.rollbacks import resume as resume_of
 
 
 @analysis(
-    "rollbacks",
     [ROLLBACKS],
-    (
-        "dcpdump rollbacks node1.pcap",
-        "dcpdump rollbacks captures/ --vbucket 500 --resume",
-        "dcpdump rollbacks node1.pcap -f ndjson",
-    ),
+    "dcpdump rollbacks node1.pcap",
+    "dcpdump rollbacks captures/ --vbucket 500 --resume",
+    "dcpdump rollbacks node1.pcap -f ndjson",
     sort=ROLLBACKS,
 )
 @click.option("--resume", is_flag=True, help="A row for each vbucket: what its client should have sent to go on.")

@@ -15,7 +15,7 @@ from dcpdump.batch.ring_blocks import block_of
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.live import ANY, Live, LiveQueue, Rotation, Save, drop_privileges, interfaces
 from dcpdump.cli.frame_output import FrameOutput
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.options import (
     LATENCY,
     Display,
@@ -182,14 +182,11 @@ def _drops_in_words(counts: Json) -> str:
 _MILLION = 1_000_000
 
 
-@click.command(
-    cls=GroupedCommand,
+@command(
+    "sudo dcpdump sniff -i any --port 11210 -f line",
+    "sudo dcpdump sniff -i eth0 -w node1.pcapng -C 100 -W 10",
+    "sudo dcpdump sniff --opcode stream_end --duration 60",
     rows=("frame",),
-    examples=(
-        "sudo dcpdump sniff -i any --port 11210 -f line",
-        "sudo dcpdump sniff -i eth0 -w node1.pcapng -C 100 -W 10",
-        "sudo dcpdump sniff --opcode stream_end --duration 60",
-    ),
 )
 @selection_options(captures=True)
 @LATENCY.option

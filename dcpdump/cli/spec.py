@@ -2,20 +2,17 @@
 
 import click
 
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.sink import Sink
 from dcpdump.filter import FilterError, Opcode, find_opcodes
 from dcpdump.render import spec as pages
 from dcpdump.spec import MESSAGES, PUSHES, UNKNOWN_NAME, find
 
 
-@click.command(
-    cls=GroupedCommand,
-    examples=(
-        "dcpdump spec",
-        "dcpdump spec mutation",
-        "dcpdump spec 0x57",
-    ),
+@command(
+    "dcpdump spec",
+    "dcpdump spec mutation",
+    "dcpdump spec 0x57",
 )
 @click.argument("opcode", required=False)
 @click.option("--all", "everything", is_flag=True, help="List the other opcodes of the connection too.")

@@ -16,7 +16,7 @@ import click
 
 from dcpdump.capture import expand
 from dcpdump.cli.export import TABLES, need_pyarrow
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.options import (
     Display,
     InputOptions,
@@ -48,14 +48,11 @@ def _schema() -> Any:
     return schema()
 
 
-@click.command(
-    cls=GroupedCommand,
+@command(
+    "dcpdump sql 'select name, count(*) from frames group by all order by 2 desc' node1.pcap",
+    "dcpdump sql \"from findings where severity = 'violation'\" captures/ -f csv -o findings.csv",
+    "dcpdump sql -i node1.pcap",
     schema=_schema,
-    examples=(
-        "dcpdump sql 'select name, count(*) from frames group by all order by 2 desc' node1.pcap",
-        "dcpdump sql \"from findings where severity = 'violation'\" captures/ -f csv -o findings.csv",
-        "dcpdump sql -i node1.pcap",
-    ),
 )
 @click.argument("words", nargs=-1, metavar="QUERY CAPTURE…")
 @click.option("-i", "--interactive", is_flag=True, help="Ask for queries, one after the other: without QUERY.")

@@ -11,7 +11,7 @@ from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import Statistics
 from dcpdump.capture import expand
 from dcpdump.cli.frame_output import Selected
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
 from dcpdump.cli.options import (
     Display,
@@ -50,14 +50,11 @@ class _Counting(Selected):
         return super().take(parts)
 
 
-@click.command(
-    cls=GroupedCommand,
+@command(
+    "dcpdump stats node1.pcap",
+    "dcpdump stats captures/ --connection 3",
+    "dcpdump stats node1.pcap --opcode mutation --keys 20",
     rows=statistics.STATISTICS,
-    examples=(
-        "dcpdump stats node1.pcap",
-        "dcpdump stats captures/ --connection 3",
-        "dcpdump stats node1.pcap --opcode mutation --keys 20",
-    ),
 )
 @click.argument("captures", nargs=-1, metavar="[CAPTURE…]")
 @time_option("as r")

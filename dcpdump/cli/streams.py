@@ -48,13 +48,10 @@ def _causes(value: str) -> frozenset[str]:
 
 
 @analysis(
-    "streams",
     [STREAMS],
-    (
-        "dcpdump streams node1.pcap --stuck",
-        "dcpdump streams captures/ --vbucket 417",
-        "dcpdump streams node1.pcap --ended -f ndjson",
-    ),
+    "dcpdump streams node1.pcap --stuck",
+    "dcpdump streams captures/ --vbucket 417",
+    "dcpdump streams node1.pcap --ended -f ndjson",
     sort=STREAMS,
     reader=StreamReading,
 )

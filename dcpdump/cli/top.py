@@ -10,7 +10,7 @@ import click
 from dcpdump.batch.block import Block
 from dcpdump.capture import expand
 from dcpdump.cli.analysis import AnalysisRequest, LedgerConsumer, choosing, choosing_options
-from dcpdump.cli.grouped import GroupedCommand
+from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import (
     Display,
@@ -46,14 +46,11 @@ _ONCE_S = 2.0
 _FORGET_NS = 60 * 1_000_000_000
 
 
-@click.command(
-    cls=GroupedCommand,
+@command(
+    "sudo dcpdump top -i any --port 11210",
+    "dcpdump top node1.pcap",
+    "ssh node tcpdump -U -w - port 11210 | dcpdump top -",
     rows=[TOP],
-    examples=(
-        "sudo dcpdump top -i any --port 11210",
-        "dcpdump top node1.pcap",
-        "ssh node tcpdump -U -w - port 11210 | dcpdump top -",
-    ),
 )
 @click.argument("captures", nargs=-1, metavar="[CAPTURE…]")
 @choosing_options(streams=True)
