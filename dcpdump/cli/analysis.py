@@ -391,8 +391,12 @@ class LedgerConsumer(Consumer[Any]):
         self._learn_all(self._feed.steps(pieces) if self.runs else self._feed.frame_events(pieces))
         evictable = self._feed.evictable(self._lose)
         if evictable is not None:
-            if evictable.streams:
-                self._evict_streams(evictable.streams)
+            if streams := evictable.streams:
+                wanted = [stream for stream in streams if self._wanted.stream(stream, self.begins_ns)]
+                with judging_early(self.ledger, streams) as judge:
+                    self.evicted.add(wanted, judge)
+                self._judged_early(streams)
+                evict_streams(self.ledger, streams)
             for connection in evictable.connections:
                 self._evict(connection)
         return False
@@ -437,14 +441,6 @@ class LedgerConsumer(Consumer[Any]):
             self.ledger.feed_run(step)
         else:
             self.ledger.feed(step)
-
-    def _evict_streams(self, streams: Sequence[Stream]) -> None:
-        """Count ended streams, and forget them."""
-        wanted = [stream for stream in streams if self._wanted.stream(stream, self.begins_ns)]
-        with judging_early(self.ledger, streams) as judge:
-            self.evicted.add(wanted, judge)
-        self._judged_early(streams)
-        evict_streams(self.ledger, streams)
 
     def _evict(self, connection: ConnectionState) -> None:
         """Forget an ended connection without a stream."""

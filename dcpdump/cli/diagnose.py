@@ -18,7 +18,6 @@ from dcpdump.cli.check import Checking
 from dcpdump.cli.options import Display, InputOptions
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.terminal import terminal_size
-from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
 from dcpdump.diagnosis.trouble import Command, command_line
 from dcpdump.redact import Redactor
@@ -65,7 +64,7 @@ def diagnose(reading: Checking, asked: AnalysisRequest, fail_on: str, everything
     return AnalysisResult(
         lambda: lines(found, names_of(asked.paths), line, width=width, everything=everything),
         lambda: objects(found, asked.paths, line),
-        _fails(found, fail_on),
+        fail_on != "never" and any(each.wrong or fail_on == Degree.NOTE.value for each in found.troubles),
     )
 
 
@@ -79,13 +78,6 @@ def carried_options(options: Mapping[str, Any]) -> list[tuple[str, str]]:
 def names_of(paths: Sequence[str]) -> str:
     """Name captures: one, or the first and the last."""
     return paths[0] if len(paths) == 1 else f"{paths[0]} … {paths[-1]} ({len(paths)} captures)"
-
-
-def _fails(found: Diagnosis, fail_on: str) -> bool:
-    """Return whether there is anything as bad as that."""
-    if fail_on == "never":
-        return False
-    return any(trouble.wrong or fail_on == Degree.NOTE.value for trouble in found.troubles)
 
 
 # -- the tabs of the browser --------------------------------------------------------------------------

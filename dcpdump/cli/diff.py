@@ -86,7 +86,8 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
     paths = [expand((each,)) for each in (a, b)]
     with ExitStack() as stack:
         sink = stack.enter_context(Sink(shown.path, force=shown.force, inputs=[*paths[0], *paths[1]], paged=True))
-        sides = [_side(by, hides=shown.redactor is not None) for _ in paths]
+        folder, hides = tempfile.gettempdir(), shown.redactor is not None
+        sides = [Documents(folder) if by == "key" else CaptureRows(folder, hides=hides) for _ in paths]
         for side in sides:
             stack.enter_context(side)
         readings = []
@@ -105,12 +106,6 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
             note(f"hint: {rows.remark[1]}")
         statuses = [reading.conclude("none" if quiet else "text") for reading in readings]
         return ExitCode.FINDINGS if rows.differs else max(statuses)
-
-
-def _side(by: str, *, hides: bool) -> CaptureRows | Documents:
-    """Return what keeps frames, or documents."""
-    folder = tempfile.gettempdir()
-    return Documents(folder) if by == "key" else CaptureRows(folder, hides=hides)
 
 
 def _compared(sides: Sequence[CaptureRows | Documents], shown: Display, most: int) -> DiffRows | DocumentRows:

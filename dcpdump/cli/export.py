@@ -109,7 +109,11 @@ def export(
     given = input_of(options, captures)
     chosen, shown = selection(options), display({**options, "color": "never"}, whole=FORMATS)
     if schema:
-        _print_schemas()
+        from dcpdump.arrow.folder import SCHEMAS
+        from dcpdump.arrow.schema import text
+
+        with Sink(None) as sink:
+            sink.write("\n".join(text(make()) for make in SCHEMAS.values()))
         return ExitCode.DONE
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
@@ -133,11 +137,3 @@ def export(
         else:
             written.withdraw()  # an earlier export must not be taken for this one
     return reading.conclude(summary)
-
-
-def _print_schemas() -> None:
-    from dcpdump.arrow import schema
-    from dcpdump.arrow.folder import SCHEMAS
-
-    with Sink(None) as sink:
-        sink.write("\n".join(schema.text(make()) for make in SCHEMAS.values()))

@@ -141,7 +141,11 @@ class FrameOutput(ChoosingConsumer[Any]):
 
     def _take(self, piece: "Picked | Part") -> bool:
         if not isinstance(piece, Picked):
-            self._take_part(piece)
+            if self._many is None:
+                self._many = _ManyFrames(self._shown, self._view, self._sink, self._jobs)
+            if rows := self.chosen_rows(piece, self.frames):
+                self.frames += len(rows)
+                self._many.put(piece, rows)
             return self._is_full
         if self._many is not None:
             self._many.write(all=True)  # these frames must not overtake the pending ones
@@ -152,14 +156,6 @@ class FrameOutput(ChoosingConsumer[Any]):
                 if self._is_full:
                     return True
         return False
-
-    def _take_part(self, part: "Part") -> None:
-        if self._many is None:
-            self._many = _ManyFrames(self._shown, self._view, self._sink, self._jobs)
-        rows = self.chosen_rows(part, self.frames)
-        if rows:
-            self.frames += len(rows)
-            self._many.put(part, rows)
 
 
 class _ManyFrames:

@@ -27,7 +27,7 @@ from dcpdump.cli.options import (
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading, worth_having
 from dcpdump.cli.sink import Sink
 from dcpdump.errors import FilterError
-from dcpdump.filter.choices import Ranges, wanted_of
+from dcpdump.filter.choices import wanted_of
 from dcpdump.filter.clauses import with_problems
 from dcpdump.render import OUTPUTS
 from dcpdump.text import counted
@@ -82,16 +82,12 @@ def read(
         last = None if context is not None or chosen.numbers is None else chosen.numbers.last
         reading = Reading(source, dissection, output, sink, last=last)
         status = reading.run(summary)
-        if reading.ended and chosen.numbers is not None:
-            _check_numbers(chosen.numbers, reading.frames)
+        if reading.ended and reading.frames and chosen.numbers is not None:
+            beyond = [low for low, _ in chosen.numbers.spans if low > reading.frames]
+            if beyond:
+                there = f"the capture has {counted(reading.frames, 'frame')}"
+                raise FilterError(f"--frame: there is no frame {min(beyond):,}: {there}")
         return status
-
-
-def _check_numbers(wanted: Ranges, frames: int) -> None:
-    """Refuse numbers of frames that the input does not have."""
-    beyond = [low for low, _ in wanted.spans if low > frames]
-    if beyond and frames:
-        raise FilterError(f"--frame: there is no frame {min(beyond):,}: the capture has {counted(frames, 'frame')}")
 
 
 def _dissection(chosen: Selection, shown: Display, given: InputOptions, *, whole: bool) -> BlockDissector[Any]:

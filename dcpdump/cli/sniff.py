@@ -123,7 +123,8 @@ class InterfaceSource(LiveSource):
         try:
             with queue as self._queue, self.stop:  # before the note that says how to end it
                 if not quiet:
-                    note(_begun(self._live, self._user))
+                    rights = f" · rights dropped, now {self._user}" if self._user else ""
+                    note(f"capturing on {self.name} · ring {self._live.ring.size >> 20} MiB{rights} · Ctrl-C stops")
                 yield
         finally:
             signal.signal(signal.SIGUSR1, before)
@@ -254,14 +255,6 @@ def show_interfaces() -> int:
             words = [each.name, "" if each.up else "(down)", *each.addresses]
             sink.write(safe("  ".join(word for word in words if word)) + "\n")
     return ExitCode.DONE
-
-
-def _begun(live: Live, user: str) -> str:
-    """Return the line that reports that the capture has begun."""
-    words = [f"capturing on {live.name}", f"ring {live.ring.size >> 20} MiB"]
-    if user:
-        words.append(f"rights dropped, now {user}")
-    return " · ".join((*words, "Ctrl-C stops"))
 
 
 def _rotation(write: str | None, megabytes: float | None, seconds: float | None, files: int | None) -> Rotation:
