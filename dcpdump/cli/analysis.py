@@ -374,7 +374,7 @@ class LedgerConsumer(Consumer[Any]):
         """Return the packets of a block up to the chosen time; None without any."""
         return block if self._cut is None else self._cut.cut(block)
 
-    def meet(self, block: Block) -> None:
+    def observe(self, block: Block) -> None:
         """Note when the capture begins, and when its last packet came."""
         if self.begins_ns is None:
             self.begins_ns = block.begins_ns
@@ -383,7 +383,7 @@ class LedgerConsumer(Consumer[Any]):
         self.times.meet(block)
         self._feed.meet(block)
 
-    def take(self, pieces: list[Any]) -> bool:
+    def consume(self, pieces: list[Any]) -> bool:
         """Learn all frames; return False: there are never enough."""
         if self._look is not None:
             for piece in pieces:

@@ -105,9 +105,9 @@ class Watched(Checking):
         super().__init__(asked)
         self._report, self._size, self._due = report, size, 0.0
 
-    def meet(self, block: Block) -> None:
+    def observe(self, block: Block) -> None:
         """Report how much was read, a few times a second."""
-        super().meet(block)
+        super().observe(block)
         if time.monotonic() > self._due:
             self._due = time.monotonic() + 0.2
             self._report(min(1.0, bytes_read() / max(1, self._size)))

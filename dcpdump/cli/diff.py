@@ -146,13 +146,13 @@ class _Keeping(Selected):
         if isinstance(side, CaptureRows):
             side.acknowledged = dissection.acknowledged
 
-    def take(self, parts: list[Part]) -> bool:
+    def consume(self, parts: list[Part]) -> bool:
         """Keep the chosen rows; return whether there are enough."""
         self._side.lose(self._dissection.gaps)
         if isinstance(self._side, Documents):
             for part in parts:
                 self._side.losses.look(part)
-        return super().take(parts)
+        return super().consume(parts)
 
     def finish(self) -> None:
         """Keep what was lost behind all frames."""

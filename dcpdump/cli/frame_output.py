@@ -66,7 +66,7 @@ class ChoosingConsumer(Consumer[P]):
         """Return whether enough frames were consumed."""
         return self.frames == self._chosen.count
 
-    def meet(self, block: Block) -> None:
+    def observe(self, block: Block) -> None:
         """Set the beginning of the capture."""
         self._chosen.begin(block.begins_ns)
         self._times.begin(block.begins_ns)
@@ -90,7 +90,7 @@ class Selected(ChoosingConsumer["Part"]):
         super().__init__(chosen, shown)
         self._put, self.verb = put, verb
 
-    def take(self, parts: "list[Part]") -> bool:
+    def consume(self, parts: "list[Part]") -> bool:
         """Pass on the rows that are chosen; return whether there are enough."""
         for part in parts:
             rows = self.chosen_rows(part, self.frames)
@@ -119,7 +119,7 @@ class FrameOutput(ChoosingConsumer[Any]):
         if self._output.header is not None:
             self._sink.write(self._output.header())
 
-    def take(self, pieces: "list[Picked | Part]") -> bool:
+    def consume(self, pieces: "list[Picked | Part]") -> bool:
         """Write what is chosen; return whether there are enough."""
         return any(self._take(piece) for piece in pieces)
 
@@ -242,7 +242,7 @@ class ContextOutput(ChoosingConsumer["Part"]):
     def _full(self) -> bool:
         return self._hits == self._chosen.count
 
-    def take(self, parts: "list[Part]") -> bool:
+    def consume(self, parts: "list[Part]") -> bool:
         """Write what is chosen, and what is around it; return whether there is enough."""
         return any(self._take(part) for part in parts)
 

@@ -457,12 +457,6 @@ def can_open() -> bool:
     return find_spec("cryptography") is not None
 
 
-def load_ciphers() -> None:
-    """Load what opens records, where that cannot be done later."""
-    import_module("dcpdump.tls.openers")
-    import_module("dcpdump.tls.unsealer")
-
-
 def key_logs(options: Mapping[str, Any], captures: Sequence[str] = ()) -> KeyLogs:
     """Open the key logs, and read them: as they grow, where a capture may.
 

@@ -53,12 +53,12 @@ class Consumer(ABC, Generic[P]):
         """Return the packets of a block that count; None where none does."""
         return block
 
-    def meet(self, block: Block) -> None:
-        """Read packets before they are dissected."""
+    def observe(self, block: Block) -> None:
+        """Observe packets before they are dissected."""
 
     @abstractmethod
-    def take(self, pieces: list[P]) -> bool:
-        """Take the frames that packets completed; return whether there are enough."""
+    def consume(self, pieces: list[P]) -> bool:
+        """Consume the frames that packets completed; return whether there are enough."""
 
     def settle(self, *, idle: bool) -> bool:
         """Do what is due after a block, or (``idle``) while nothing arrives; return whether there is enough."""
@@ -154,7 +154,7 @@ class Reading(Generic[P]):
         with _collecting(forever=self._source.endless), closing(consumer), closing(self._source.blocks()) as blocks:
             consumer.begin()
             if not (yield from self._feed(blocks)):
-                yield from self._take_all(self._dissection.close_blocks())
+                yield from self._consume_all(self._dissection.close_blocks())
                 self.ended = self._source.stop.status is None
             consumer.finish()
             yield
@@ -229,19 +229,19 @@ class Reading(Generic[P]):
             raise_again()
             counted = None if block is None else consumer.cut(block)
             if counted is not None:
-                consumer.meet(counted)
-                if (yield from self._take_all(dissection.feed_block(counted))):
+                consumer.observe(counted)
+                if (yield from self._consume_all(dissection.feed_block(counted))):
                     return True
-            elif block is None and (yield from self._take_all(dissection.idle())):
+            elif block is None and (yield from self._consume_all(dissection.idle())):
                 return True
             if consumer.settle(idle=block is None):
                 return True
         return False
 
-    def _take_all(self, some: Iterable[list[P]]) -> Generator[None, None, bool]:
-        """Have the consumer take pieces, and yield after some of them; return whether it had enough."""
+    def _consume_all(self, some: Iterable[list[P]]) -> Generator[None, None, bool]:
+        """Have the consumer consume pieces, and yield after some of them; return whether it had enough."""
         for pieces in some:
-            enough = self._consumer.take(pieces)
+            enough = self._consumer.consume(pieces)
             self._dissection.gaps.clear()  # the consumer has seen them
             if enough or (self._last is not None and self._dissection.next_frame > self._last):
                 return True

@@ -91,12 +91,12 @@ class Reporting(Checking):
         """Return the dissection into parts, which the pictures are made from."""
         return Watching
 
-    def take(self, parts: list[Part]) -> bool:
+    def consume(self, parts: list[Part]) -> bool:
         """Gather, and learn everything."""
         gathered, wanted = self.gathered, self._wanted
         gathered.since_ns = None if wanted.since is None else wanted.since.at(self.begins_ns)
         gathered.take(parts, self.dissection.gaps)
-        return super().take(parts)
+        return super().consume(parts)
 
     def _learn(self, step: Step) -> None:
         super()._learn(step)

@@ -21,20 +21,20 @@ if hasattr(signal, "SIGHUP"):  # not on Windows
     _STATUS[signal.SIGHUP] = ExitCode.HUNG_UP
 
 
-class Terminated(BaseException):
-    """A signal was received; SIGINT is a KeyboardInterrupt inside of commands. ``status``: the exit code."""
+class _Ended(BaseException):
+    """A signal was received. ``status``: the exit code."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status
 
 
-class EndedAtOnce(BaseException):
-    """A second signal was received: nothing more is reported. ``status``: the exit code."""
+class Terminated(_Ended):
+    """It was the first; SIGINT is a KeyboardInterrupt inside of commands."""
 
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
+
+class EndedAtOnce(_Ended):
+    """It was a second one: nothing more is reported."""
 
 
 class Interruptible:

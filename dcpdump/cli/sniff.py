@@ -6,6 +6,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from typing import Any
 
 import click
@@ -25,7 +26,6 @@ from dcpdump.cli.options import (
     jobs_option,
     key_logs,
     keylog_option,
-    load_ciphers,
     selection,
     selection_options,
     summary_of,
@@ -103,8 +103,8 @@ class InterfaceSource(LiveSource):
         # Without privileges our own files may be unreadable: import now what is otherwise imported at first use.
         Palette(shown.coloured(terminal=True))
         decompress(b"\1\0.")
-        if keys.files:
-            load_ciphers()
+        for name in ("openers", "unsealer") if keys.files else ():
+            import_module(f"dcpdump.tls.{name}")
         self._user = drop_privileges(writes=bool(write or shown.path))
         self._queue: LiveQueue
         self.stop = Stop(lambda: self._queue.stop())

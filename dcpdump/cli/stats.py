@@ -43,11 +43,11 @@ class _Counting(Selected):
         super().__init__(chosen, found.feed, COUNTED, shown)
         self._found = found
 
-    def take(self, parts: list[Part]) -> bool:
+    def consume(self, parts: list[Part]) -> bool:
         """Count frames; return whether there are enough."""
         for part in parts:
             self._found.meet(part)
-        return super().take(parts)
+        return super().consume(parts)
 
 
 @command(

@@ -126,13 +126,13 @@ class QueryReading(Consumer[Piece]):
         """Note that the reading has begun."""
         self.begun = True
 
-    def meet(self, block: Block) -> None:
+    def observe(self, block: Block) -> None:
         """Set the beginning of the capture, and count packets."""
         self._chosen.begin(block.begins_ns)
         self._others.meet(block)
 
-    def take(self, pieces: list[Piece]) -> bool:
-        """Take what rows are to be made of; there are never enough."""
+    def consume(self, pieces: list[Piece]) -> bool:
+        """Keep what rows are to be made of; there are never enough."""
         self._keep(self._others.take([piece for piece in pieces if not isinstance(piece, Picked)]))
         if FRAMES in self._query.tables:
             self._pieces += pieces
@@ -327,15 +327,15 @@ class Exporting(ChoosingConsumer[Part]):
         yield from super().remarks(dissection)
         yield from cut_notes(self._arrivals.cut, self._value_bytes)
 
-    def meet(self, block: Block) -> None:
+    def observe(self, block: Block) -> None:
         """Count packets. The first block sets the beginning of the input, which the processes need."""
-        super().meet(block)
+        super().observe(block)
         self._others.meet(block)
         if self._writing is None:
             self._decoding.begin()  # before the thread starts: forked processes would not have it
             self._writing = BackgroundWriter(lambda batch: self._tables.feed("frames", batch), threaded=self._threaded)
 
-    def take(self, parts: list[Part]) -> bool:
+    def consume(self, parts: list[Part]) -> bool:
         """Write gaps, judge frames, and have rows made; return whether there are enough."""
         for name, rows in self._others.take(parts):
             self._tables.feed(name, rows)

@@ -166,9 +166,9 @@ class LiveTables(LedgerConsumer):
         self._due = 0.0
         self._arrived_ns = 0  #: when the last packets arrived, by the monotonic clock
 
-    def meet(self, block: Block) -> None:
+    def observe(self, block: Block) -> None:
         """Note the arrival of packets."""
-        super().meet(block)
+        super().observe(block)
         self._arrived_ns = time.monotonic_ns()
 
     def _learn(self, step: Step) -> None:
