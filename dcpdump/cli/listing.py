@@ -1,10 +1,11 @@
 """Write the rows of a command in the requested order: as lines for people, as csv or as objects."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import click
 
+from dcpdump.cli.grouped import Completed
 from dcpdump.cli.options import Command, Display, together
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import terminal_size
@@ -15,10 +16,6 @@ from dcpdump.render.style import Line, Palette
 from dcpdump.render.text_columns import Fitting, fitted
 from dcpdump.startup import dataclass
 from dcpdump.text import nearest
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
 
 #: The formats of what is found out, in whichever command.
 FORMATS = ("text", "csv", "ndjson")
@@ -71,12 +68,11 @@ class Sorting(Generic[T]):
         return sorted(there, key=key, reverse=self.reverse) + [row for row in found if key(row) in _NOTHING]
 
 
-class _Column(click.ParamType):  # type: ignore[type-arg]
+class _Column(Completed):
     """One of the columns of a table."""
 
-    name = "column"
-
     def __init__(self, columns: ColumnSet[Any]) -> None:
+        super().__init__(lambda: ((name, "") for name in columns.sortable))
         self._columns = columns
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -90,13 +86,6 @@ class _Column(click.ParamType):  # type: ignore[type-arg]
         near = nearest(value.lower(), known, n=1)
         meant = f"did you mean {near[0]}? " if near else ""
         raise click.UsageError(f"unknown column {value!r} for --sort ({meant}there are {', '.join(known)})", ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-        """Return the columns that begin so."""
-        from dcpdump.cli.grouped import Completed
-
-        names = [(column, "") for column in self._columns.sortable]
-        return Completed(lambda: names).shell_complete(ctx, param, incomplete)
 
 
 def sort_options(columns: ColumnSet[Any]) -> Callable[[Command], Command]:
