@@ -228,42 +228,35 @@ _MANY = 16
 _NULL = "null"
 
 
-def write_answer(sink: Sink, shown: Display, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write a result, and return how many rows it has."""
+def write_answer(sink: Sink, shown: Display, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    """Write a result."""
     names = names_of(schema)
     rows = (row for batch in batches for some in _slices(batch) for row in rows_of(some))
     if shown.format == "table":
-        return _write_tables(sink, Palette(shown.coloured(sink.is_terminal)), schema, rows)
-    if shown.format == "csv":
+        _write_tables(sink, Palette(shown.coloured(sink.is_terminal)), schema, rows)
+    elif shown.format == "csv":
         sink.write(csv_row(names) + "\r\n")
-    count = 0
-    for row in rows:
-        if shown.format == "csv":
+        for row in rows:
             sink.write(csv_row([cell(value) for value in row]) + "\r\n")
-        else:
+    else:
+        for row in rows:
             sink.write(safe_json(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False)) + "\n")
-        count += 1
-    return count
 
 
-def _write_tables(sink: Sink, palette: Palette, schema: pa.Schema, rows: Iterator[tuple[Any, ...]]) -> int:
+def _write_tables(sink: Sink, palette: Palette, schema: pa.Schema, rows: Iterator[tuple[Any, ...]]) -> None:
     names = names_of(schema)
     right = [name for name, kind in zip(names, schema.types, strict=True) if is_number(kind)]
     width = terminal_size().columns if sink.is_terminal else None
-    count = 0
     for some in _chunks(rows):
-        count += len(some)
         keep = list(range(len(names)))
         if len(names) > _MANY:
             keep = [at for at in keep if any(row[at] is not None for row in some)] or [0]
         heads = [names[at] for at in keep]
         cells = [[_NULL if (text := row[at]) is None else text for at in keep] for row in some]
-        lines = Table(heads, cells, right=right, least=tuple(reversed(heads[1:-1]))).lines(width)
-        for line in lines:
+        for line in Table(heads, cells, right=right, least=tuple(reversed(heads[1:-1]))).lines(width):
             sink.write(palette.paint(line) + "\n")
         if len(heads) < len(names):
             sink.write(f"{len(names) - len(heads)} columns without a value are not shown\n")
-    return count
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -318,11 +318,6 @@ class Column(Generic[Row]):
         return lambda row: "" if (value := get(row)) is None else str(value)
 
     @property
-    def optional(self) -> bool:
-        """Return whether objects may lack it."""
-        return self.key.endswith("?")
-
-    @property
     def kind(self) -> "str | ColumnSet[Any]":
         """Return the word of its type, or the columns of its rows."""
         return self.type or (KEYS[self.key.rstrip("?")][0] if self.key else "")

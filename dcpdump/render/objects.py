@@ -113,7 +113,7 @@ def _columns(columns: ColumnSet[Any]) -> Schema:
     """Return the schema of rows of a kind."""
     keyed = columns.keyed
     properties = {key: {"description": each.means, **_type(each.kind)} for key, each in keyed.items()}
-    required = [key for key, each in keyed.items() if not each.optional]
+    required = [key for key, each in keyed.items() if not each.key.endswith("?")]
     if columns.type:
         properties = {"type": {**_key("", "type"), "const": columns.type}, **properties}
         required = ["type", *required]

@@ -53,14 +53,10 @@ class RateMeter:
     @property
     def lasting_ns(self) -> int:
         """Over how long the rates are, as of the last look."""
-        return self._now.until_ns - self._begin_ns if self._now is not None else 0
-
-    @property
-    def _begin_ns(self) -> int:
         before, now = self._before, self._now
         if before is None or now is None:
             return 0
-        return min(max(now.until_ns - _LASTING, before.since_ns), before.until_ns)
+        return now.until_ns - min(max(now.until_ns - _LASTING, before.since_ns), before.until_ns)
 
     def pass_to(self, ledger: Ledger, ts_ns: int | None) -> None:
         """Count what there is before the next frame, which comes at a time, where that is due."""
