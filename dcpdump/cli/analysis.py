@@ -82,14 +82,14 @@ _UNSORTED: Sorting[Any] = Sorting(None, None, False)
 _BACKDATED = 3
 
 #: Of the options that choose frames, those that choose connections.
-_PLACES = tuple(each._replace(text=each.text.replace("Frames", "Connections")) for each in CAPTURE_CLAUSES)
+_CONNECTION_CLAUSES = tuple(each._replace(text=each.text.replace("Frames", "Connections")) for each in CAPTURE_CLAUSES)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamChoice:
     """The streams and connections to show, and the end of the time window."""
 
-    places: tuple[Clause, ...]
+    clauses: tuple[Clause, ...]
     vbuckets: Ranges | None
     stream_ids: Ranges | None
     since: Instant | None
@@ -101,14 +101,14 @@ class StreamChoice:
 
     def is_between(self, connection: ConnectionState) -> bool:
         """Return whether a connection has one of the chosen numbers, addresses and ports."""
-        return self.place(connection.number, connection.src, connection.dst)
+        return self.chooses(connection.number, connection.src, connection.dst)
 
-    def place(self, number: int, src: str, dst: str) -> bool:
+    def chooses(self, number: int, src: str, dst: str) -> bool:
         """Return whether a number and two ends are among those chosen."""
-        if not self.places:  # asked for each finding
+        if not self.clauses:  # asked for each finding
             return True
-        place = Record(0, BLANK, Meaning(), None, None, number, 0, src, dst)
-        return all(clause(place) for clause in self.places)
+        alone = Record(0, BLANK, Meaning(), None, None, number, 0, src, dst)
+        return all(clause(alone) for clause in self.clauses)
 
     def stream(self, stream: Stream, start_ns: int | None) -> bool:
         """Return whether to show a stream."""
@@ -122,10 +122,10 @@ class StreamChoice:
         """Return the same choice by the numbers of connections, before their addresses are hashed."""
         numbers = frozenset(each.number for each in connections if self.is_between(each))
 
-        def wanted(place: Record) -> bool:
-            return place.connection in numbers
+        def wanted(record: Record) -> bool:
+            return record.connection in numbers
 
-        return replace(self, places=(wanted,))
+        return replace(self, clauses=(wanted,))
 
     def _lasts(self, last_ns: int | None, start_ns: int | None) -> bool:
         if self.since is None:
@@ -137,7 +137,7 @@ def choosing_options(*, streams: bool, times: bool = True) -> Callable[[Command]
     """Add the options that choose connections; ``streams``: those of streams too; ``times``: and of times."""
     text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
     return together(
-        *(each.option for each in (*(VBUCKET, STREAM_ID) * streams, *_PLACES)),
+        *(each.option for each in (*(VBUCKET, STREAM_ID) * streams, *_CONNECTION_CLAUSES)),
         click.option("--since", metavar="TIME", help=text),
         click.option("--until", metavar="TIME", help="As if the capture ended then."),
         tz_option,
@@ -147,7 +147,7 @@ def choosing_options(*, streams: bool, times: bool = True) -> Callable[[Command]
 
 def choosing(options: Mapping[str, Any]) -> StreamChoice:
     """Return which streams and connections to show. Raises FilterError."""
-    given = [(each.parse, options[each.name]) for each in _PLACES]
+    given = [(each.parse, options[each.name]) for each in _CONNECTION_CLAUSES]
     vbucket, stream_id = options.get("vbucket"), options.get("stream_id")
     return StreamChoice(
         tuple(parse(text) for parse, text in given if text is not None),
@@ -266,11 +266,9 @@ class LedgerConsumer(Consumer[Any]):
         """Return the numbers of the connections of TLS to show of which nothing was opened."""
         if self._wanted.since is not None:  # it is not known when they had traffic
             return []
-        return [
-            number
-            for number, each in sorted(self.dissection.tls_reports.items())
-            if each.unread and number not in self.ledger.connections and self._wanted.place(number, each.src, each.dst)
-        ]
+        reports, opened = sorted(self.dissection.tls_reports.items()), self.ledger.connections
+        unread = [(number, each) for number, each in reports if each.unread and number not in opened]
+        return [number for number, each in unread if self._wanted.chooses(number, each.src, each.dst)]
 
     def _unanswered(self) -> list[Unanswered]:
         """Return who asked for a connection to show to a server of DCP, by its port, and got no answer."""
@@ -285,7 +283,7 @@ class LedgerConsumer(Consumer[Any]):
         return [
             each if shown is None else each._replace(src=shown.endpoint(each.src), dst=shown.endpoint(each.dst))
             for each in self.dissection.unanswered
-            if int(each.dst.rpartition(":")[2]) in ports and self._wanted.place(each.number, each.src, each.dst)
+            if int(each.dst.rpartition(":")[2]) in ports and self._wanted.chooses(each.number, each.src, each.dst)
         ]
 
     # -- what is wrong ----------------------------------------------------------------------------------
