@@ -112,7 +112,9 @@ class InParallel(build_ext):  # type: ignore[misc]
             if not known.exists():
                 (made,) = one_by_one([source], **options)
                 known.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(made, known)
+                mine = known.with_suffix(f".{os.getpid()}")  # another installation may make the same just now
+                shutil.copy2(made, mine)
+                mine.replace(known)
             return str(known)
 
         def compile_all(sources: list[str], **options: Any) -> list[str]:
