@@ -513,8 +513,8 @@ class FrameTable:
 def _put_collection_names(columns: ColumnBuilder, part: Part, rows: Array, at: Array, collections: Array) -> None:
     """Put the names of collections as known at each row. They change only at frames that name collections."""
     naming = np.flatnonzero(np.isin(part.header.opcode, sorted(NAMING)))
-    since = np.searchsorted(naming, rows) * len(part.places) + part.place[rows]
-    _, _, where = distinct(since)
+    since: Array = np.searchsorted(naming, rows)
+    _, _, where = distinct(since * len(part.places) + part.place[rows])
     _, first, which = distinct(where.astype(np.int64) << 32 | collections)
     pairs = zip(rows[first].tolist(), collections[first].tolist(), strict=True)
     paths = [part.collection_path(row, collection) for row, collection in pairs]

@@ -263,9 +263,10 @@ def judged(a: Documents, b: Documents, rows: DocumentDifferences) -> tuple[Docum
     if not any(each.any() for each in doubtful):
         return rows, DocumentDifferences(*(each[:0] for each in rows))
     mine, theirs = a.places(rows.differ[:, 0]), b.places(rows.differ[:, 1])
+    words: Array = mine["word"]
+    older: Array = np.where(mine["seqno"] < theirs["seqno"], doubtful[0][words], doubtful[1][words])
     unknown = (
-        np.where(mine["seqno"] < theirs["seqno"], doubtful[0][mine["word"]], doubtful[1][mine["word"]])
-        & (mine["seqno"] != theirs["seqno"]),
+        older & (mine["seqno"] != theirs["seqno"]),
         doubtful[1][a.places(rows.only_a)["word"]],
         doubtful[0][b.places(rows.only_b)["word"]],
     )
