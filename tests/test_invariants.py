@@ -23,6 +23,7 @@ from dcpdump.record import Json, as_json, columns
 from dcpdump.wire.encode import encode
 from tests.support.captures import Pcapng, Record, pcap
 from tests.support.console import run
+from tests.support.damage import disturbed
 from tests.support.packets import ACK, FIN, TcpTalk, renumbered
 from tests.support.secret_talk import saved
 from tests.support.strategies import cut
@@ -52,28 +53,6 @@ def without_packets(rows: list[Json]) -> list[Json]:
     """Return rows without what depends on how the bytes were cut into packets, and on their times."""
     volatile = {"packet", "time", "latency_us"}
     return [{name: value for name, value in row.items() if name not in volatile} for row in rows]
-
-
-def damaged(packets: list[Packet], dice: random.Random) -> list[Packet]:
-    """Lose, repeat, swap, cut and change packets, and change the bytes in some."""
-    out: list[Packet] = []
-    for packet in packets:
-        fate = dice.random()
-        if fate < 0.05:
-            continue
-        data = packet.data
-        if fate < 0.10:
-            data = data[: dice.randrange(len(data) + 1)]
-        elif fate < 0.15:
-            changed = bytearray(data)
-            changed[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
-            data = bytes(changed)
-        out.append(packet._replace(data=data))
-        if fate > 0.92:
-            out.append(packet)
-        if fate > 0.96 and len(out) > 3:
-            out[-1], out[-4] = out[-4], out[-1]
-    return renumbered(out)
 
 
 # -- I1: nothing is lost silently ---------------------------------------------------------------------------
@@ -109,7 +88,8 @@ def test_every_payload_byte_of_a_damaged_capture_is_accounted_for(seed: int, tmp
     dice = random.Random(seed)
     talk = TcpTalk(segment=dice.choice((60, 300, 1448)), syn=seed % 3 > 0, acks=seed % 4 > 0)
     talk.send(0, b"".join(frames(40, dice)[:2])).send(1, b"".join(frames(60, dice)[2:])).fin()
-    check_books(books_of(saved(damaged(talk.packets, dice), tmp_path / "damaged.pcap"), "--memory 64k"))
+    harmed = renumbered(disturbed(talk.packets, dice, loss=0.05, swap=0.04, again=0.08, cut=0.05))
+    check_books(books_of(saved(harmed, tmp_path / "damaged.pcap"), "--memory 64k"))
 
 
 def test_a_hole_in_a_frame_is_in_the_books_and_in_the_frame() -> None:
@@ -149,22 +129,6 @@ def test_cutting_swapping_and_repeating_segments_changes_no_record(places: list[
     rows, machine = dissected(renumbered(opening + middle))
     assert without_packets(rows) == without_packets(WHOLE)
     assert (machine.tally.skipped_bytes, machine.balance.conflicts) == (0, 0)
-
-
-@modest
-@given(st.integers(1, len(STREAM) - 400), st.integers(1, 300), st.lists(st.integers(0, 10_000), max_size=10))
-def test_after_a_loss_the_cutting_of_the_rest_does_not_matter(at: int, lost: int, places: list[int]) -> None:
-    def read(before: list[bytes], after: list[bytes]) -> list[Json]:
-        talk = TcpTalk(segment=100_000)
-        for piece in before:
-            talk.send(0, piece)
-        talk.skip(0, lost)
-        for piece in after:
-            talk.send(0, piece)
-        return without_packets(dissected(talk.packets)[0])
-
-    head, rest = STREAM[:at], STREAM[at + lost :]
-    assert read(cut(head, places), cut(rest, places)) == read([head], [rest])
 
 
 # -- I3: what was read stays read ---------------------------------------------------------------------------
@@ -268,8 +232,6 @@ def test_csv_reads_back_and_says_what_ndjson_says(path: Path) -> None:
         flat = {**whole.get("fields", {}), **whole}
         for name in ("frame", "offset", "name", "opaque", "cas", "key", "key_hex", "value", "by_seqno", "end_seqno"):
             assert row[name] == str(flat.get(name, "")), (name, whole)
-        truths = {name: reported for name, reported in flat.items() if isinstance(reported, bool)}
-        assert {name: row[name] for name in truths} == {name: json.dumps(reported) for name, reported in truths.items()}
         assert row["problems"] == "; ".join(problem["text"] for problem in whole.get("problems", []))
 
 

@@ -76,26 +76,6 @@ FRAMES = {
     "impersonation": encode("GET", key=KEY, framing=bytes((0x40 | len(KEY),)) + KEY),
     "unknown": encode(0x99, key=KEY, value=VALUE),
 }
-NAMED = {
-    **{
-        f"event {e}.{v}": encode("DCP_SYSTEM_EVENT", {"event": e, "version": v}, layout=str(v), key=KEY)
-        for e, v in ((0, 0), (3, 0), (0, 1))
-    },
-    "open": encode("DCP_OPEN", key=b"any", value=b'{"consumer_name":"' + VALUE + b'"}'),
-    "manifest": encode("COLLECTIONS_GET_MANIFEST", response=True, value=b'{"scopes":["' + VALUE + b'"]}', datatype=1),
-}
-#: What is or may hold the name of a bucket.
-OF_BUCKETS = {
-    "select": encode("SELECT_BUCKET", key=KEY),
-    "open": encode("DCP_OPEN", key=b"replication:n_0->n_1:" + KEY),
-    "hello": encode("HELLO", key=KEY),
-    "stat": encode("STAT", response=True, key=KEY, value=VALUE),
-    "a document's stat": encode("STAT", key=b"key " + KEY + b" 5"),
-    "configuration": encode("GET_CLUSTER_CONFIG", response=True, value=b'{"name":"' + VALUE + b'"}', datatype=1),
-    "notification": encode(
-        "ClustermapChangeNotification", {"revision_32": 1}, key=KEY, value=b'{"n":"' + VALUE + b'"}'
-    ),
-}
 
 
 def record(data: bytes, holes: tuple[Span, ...] = (), *, collections: bool = True) -> Record:
@@ -128,19 +108,6 @@ def test_nothing_of_a_document_survives(name: str, redactor: Redactor, collectio
     assert survivors(FRAMES[name], redactor, collections=collections) == set()
     clear = traces("\n".join(shown(record(FRAMES[name]))), PRIVATE)
     assert clear, "the test would not see it"
-
-
-@pytest.mark.parametrize("name", NAMED)
-def test_names_go_where_full_is_asked_for(name: str) -> None:
-    assert survivors(NAMED[name], FULL) == set()
-    assert survivors(NAMED[name], PARTIAL)
-
-
-@pytest.mark.parametrize("redactor", [PARTIAL, FULL], ids=["partial", "full"])
-@pytest.mark.parametrize("name", OF_BUCKETS)
-def test_what_may_hold_the_name_of_a_bucket_goes_in_any_case(name: str, redactor: Redactor) -> None:
-    assert survivors(OF_BUCKETS[name], redactor) == set()
-    assert traces("\n".join(shown(record(OF_BUCKETS[name]))), PRIVATE), "the test would not see it"
 
 
 def test_hosts_and_ports_go_where_full_is_asked_for() -> None:

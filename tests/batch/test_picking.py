@@ -22,7 +22,6 @@ from tests.support.packets import TcpTalk, flow
 from tests.support.pieces import all_pieces
 from tests.support.secret_talk import saved
 
-SAMPLES = sorted(Path("samples").glob("*.pcap*"))
 FILTERS = [
     "--opcode mutation",
     "--vbucket 3",
@@ -71,13 +70,6 @@ def test_traffic_is_picked_as_frame_by_frame(traffic: dict[str, Path], kind: str
 @pytest.mark.parametrize("count", [1, 7, 100])
 def test_reading_ends_with_the_last_frame_that_is_wanted(traffic: dict[str, Path], count: int, way: str) -> None:
     command = f"dcpdump read {traffic['whole']} --opcode mutation --vbucket 0-9 --count {count} -f line -q"
-    assert run(command) == expected(command)
-
-
-@pytest.mark.parametrize("chosen", FILTERS[1::2])
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
-def test_samples_are_picked_as_frame_by_frame(sample: Path, chosen: str, way: str) -> None:
-    command = f"dcpdump read {sample} {chosen}"
     assert run(command) == expected(command)
 
 

@@ -43,25 +43,10 @@ def test_samples_have_the_same_rows(path: Path, size: int) -> None:
     assert columnar(packets, size=size) == scalar(packets)
 
 
-def test_several_files_are_one_timeline() -> None:
-    packets = files(*map(str, SAMPLES))
-    assert columnar(packets, size=3000) == scalar(packets)
-
-
 @pytest.mark.parametrize("value_bytes", [0, 3, None])
 def test_values_are_cut_alike(traffic: list[Packet], value_bytes: int | None) -> None:
     packets = traffic[600:900]
     assert columnar(packets, value_bytes=value_bytes) == scalar(packets, value_bytes=value_bytes)
-
-
-@pytest.mark.parametrize("size", [1 << 20, 100_000])
-def test_clean_traffic_of_several_connections_has_the_same_rows(traffic: list[Packet], size: int) -> None:
-    assert columnar(traffic, size=size) == scalar(traffic)
-
-
-def test_a_capture_that_joined_late_has_the_same_rows(traffic: list[Packet]) -> None:
-    packets = traffic[len(traffic) // 2 :]
-    assert columnar(packets, size=60_000) == scalar(packets)
 
 
 @pytest.mark.parametrize("seed", range(6))

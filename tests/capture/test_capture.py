@@ -654,14 +654,6 @@ LARGEST = {"xz": (_xz, 26, "xz -dc"), "zstd": (_zstd, 27, "zstd -dc --long=31")}
 
 
 @pytest.mark.parametrize(("pack", "largest", "way"), LARGEST.values(), ids=LARGEST)
-def test_a_window_as_large_as_the_programs_make_it_is_read(
-    save: Saving, pack: Callable[[bytes, int], bytes], largest: int, way: str
-) -> None:
-    path = save(pack(pcap(FIVE), largest))
-    assert read(path)[0] == expected(FIVE, path)
-
-
-@pytest.mark.parametrize(("pack", "largest", "way"), LARGEST.values(), ids=LARGEST)
 def test_data_that_ask_for_too_much_memory_are_refused_with_the_way_out(
     save: Saving, pack: Callable[[bytes, int], bytes], largest: int, way: str
 ) -> None:

@@ -235,17 +235,6 @@ def test_it_holds_that(given_: str, wanted: str) -> None:
     assert line.balance.payload_bytes == accounted(line.balance)
 
 
-def test_bytes_in_order_come_at_once_and_say_which_packet_brought_them() -> None:
-    line = Line().send(0, b"abc")
-    assert line.events == [Bytes(0, b"abc", Seen(2, NOON + 2 * MILLISECOND), joined_late=False)]
-
-
-def test_swapped_segments_are_put_in_order_and_named_by_the_packet_that_completed_them() -> None:
-    line = Line().send(3, b"def").send(0, b"abc")
-    seen = Seen(3, NOON + 3 * MILLISECOND)
-    assert line.events == [Bytes(0, b"abc", seen), Bytes(3, b"def", seen)]
-
-
 def test_a_capture_that_joined_late_says_so_unless_its_syn_came_late() -> None:
     line = Line(syn=False).send(500, b"abc").ack(503)
     assert line.events == [Bytes(0, b"abc", Seen(1, NOON + MILLISECOND), joined_late=True)]

@@ -18,14 +18,13 @@ from dcpdump import __version__
 from dcpdump.capture import open_capture
 from dcpdump.net.packet import Packet
 from dcpdump.rewrite.needed import ByteRanges
-from dcpdump.wire.encode import encode
 from tests.bench.captures import capture
 from tests.rewrite.test_redaction import fragments
 from tests.support.captures import Pcapng
 from tests.support.console import run
 from tests.support.diagnoses import objects
-from tests.support.packets import SYN, TcpTalk, flow, renumbered
-from tests.support.secret_talk import KEYS, disturbed, rows, saved, talk
+from tests.support.packets import SYN, flow, renumbered
+from tests.support.secret_talk import disturbed, rows, saved, talk
 
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
 modest = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -244,12 +243,6 @@ def test_several_captures_become_one_file_with_their_interfaces_and_comments(tmp
     assert data.count(b"seen ") == len(there) > 0
     assert (tmp_path / "out.pcapng").stat().st_mode & 0o777 == 0o600
     assert struct.unpack_from("<I", data)[0] == 0x0A0D0D0A
-
-
-def test_a_beginning_that_was_not_captured_is_no_hindrance(tmp_path: Path) -> None:
-    frames = [encode("DCP_MUTATION", {"by_seqno": n}, key=KEYS[n], value=b"v" * 90, opaque=9) for n in range(1, 20)]
-    late = TcpTalk(segment=100, syn=False).send(1, b"the end of something" + b"".join(frames)).fin()
-    check(saved(late.packets, tmp_path / "late.pcap"), "--seqno 7")
 
 
 @pytest.fixture(scope="module")

@@ -129,8 +129,11 @@ def test_one_poisoned_file_does_not_stop_the_others(tmp_path: Path) -> None:
     torn = folder / "node-003.pcap"
     torn.write_bytes(torn.read_bytes()[:-100])
     assert on_spark(str(folder), tmp_path / "spark", "--split 50k") == 4
-    assert run(f"dcpdump pipeline {folder} -o {tmp_path}/local --engine local -q").code == 4
-    assert [row["status"] for row in found(tmp_path / "spark", "files")] == ["ok", "unusable", "ok", "damaged"]
+    printed = run(f"dcpdump pipeline {folder} -o {tmp_path}/local --engine local")
+    assert (printed.code, f"warning: {folder}/node-001.pcap: " in printed.err) == (4, True)
+    files = found(tmp_path / "spark", "files")
+    assert [row["status"] for row in files] == ["ok", "unusable", "ok", "damaged"]
+    assert "not a capture" in files[1]["problem"]
     for table in TABLES:
         assert found(tmp_path / "spark", table) == found(tmp_path / "local", table)
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.wire.encode import encode
@@ -55,16 +55,6 @@ def skips(cuts: list[Cut]) -> list[tuple[int, int, Why]]:
 
 
 # -- in step --------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(0, len(WHOLE)), max_size=20))
-@example(list(range(len(WHOLE))))
-def test_it_does_not_matter_where_the_bytes_are_cut(places: list[int]) -> None:
-    assert run(*cut(WHOLE, places)) == run(WHOLE)
-    assert [(piece.offset, piece.data) for piece in run(WHOLE) if isinstance(piece, RawFrame)] == [
-        (starts(number), data) for number, data in enumerate(STREAM)
-    ]
 
 
 def test_a_frame_comes_out_with_the_packet_that_completed_it() -> None:
