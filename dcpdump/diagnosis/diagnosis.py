@@ -19,7 +19,14 @@ from dcpdump.diagnosis.connection_troubles import (
     tls_troubles,
     together,
 )
-from dcpdump.diagnosis.stream_troubles import Rollbacks, consumer_of, end_troubles, stream_troubles, streams_unjudged
+from dcpdump.diagnosis.stream_troubles import (
+    Rollbacks,
+    consumer_of,
+    end_troubles,
+    repeated_ends,
+    stream_troubles,
+    streams_unjudged,
+)
 from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode
 from dcpdump.dissect import TLS
 from dcpdump.startup import dataclass
@@ -328,7 +335,7 @@ class Diagnosis:
 def diagnose(evidence: Evidence) -> Diagnosis:
     """Return what is wrong in an input that was read to its end, and what is worth a look."""
     rollbacks = Rollbacks(evidence)
-    troubles = [*stream_troubles(evidence), *rollbacks.troubles()]
+    troubles = [*stream_troubles(evidence), *repeated_ends(evidence), *rollbacks.troubles()]
     troubles += [*together(flow_troubles(evidence)), *together(held_up_troubles(evidence))]
     troubles += [*together(setup_troubles(evidence)), *tls_troubles(evidence)]
     troubles = _with_causes(rollbacks, troubles, list(end_troubles(evidence)))

@@ -7,15 +7,26 @@ from statistics import median
 
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode, on
+from dcpdump.spec.names import CLOSED, FILTER_EMPTY, OK
 from dcpdump.streams.causes import Cause, Degree, Situation, VerdictKind
+from dcpdump.streams.facts import between
 from dcpdump.streams.identity import alike, host, same
 from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.reasons import fault_of
 from dcpdump.streams.request import Request
-from dcpdump.streams.rollbacks import Rollback, RollbackReason, branch_of, doubt, explain, find_rollbacks, resume
+from dcpdump.streams.rollbacks import (
+    LOOP,
+    Rollback,
+    RollbackReason,
+    branch_of,
+    doubt,
+    explain,
+    find_rollbacks,
+    resume,
+)
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.verdict import BY_SERVER, ended_by, why_closed
+from dcpdump.streams.verdict import BY_SERVER, IDLE_NS, ended_by, why_closed
 from dcpdump.streams.wording import client, clock, place, reason_name, seqno, short_name, span
 from dcpdump.text import counted, ranges
 
@@ -172,6 +183,8 @@ def _text(situation: Situation, cause: Cause | Reason, judged: Sequence[Judged],
             return f"{who} ended{_reasons(streams)} and {was} not requested again{listed}"
         case Situation.REFUSED:
             return f"{who} {was} refused{_statuses(streams)} and not granted since{listed}"
+        case Situation.REFUSALS:
+            return f"{who} {was} refused{_statuses(streams)} again and again{listed}"
         case Situation.ROLLED_BACK:
             return f"{who} {was} rolled back and not requested again{listed}"
         case Situation.CLOSED:
@@ -232,6 +245,68 @@ def _detail(evidence: Evidence, situation: Situation, judged: Sequence[Judged]) 
     waits = stream.connection.noops.open_ns if situation is Situation.CLOSED else None
     silent = f"a NOOP waited for its answer since {clock(waits)}; " if waits is not None else ""
     return silent + (verdict.why if one else f"{place(stream)}: {verdict.why}")
+
+
+# -- ends of streams, again and again -----------------------------------------------------------------
+
+#: Reasons for which streams end that have all that was requested, or that are to end.
+_PLANNED = frozenset({OK, CLOSED, FILTER_EMPTY})
+
+
+def repeated_ends(evidence: Evidence) -> Iterator[Trouble]:
+    """Yield the streams that servers ended more than three times, for one reason, and from where they began each time.
+
+    That is certain where the latest of them got no further either, and 10 s have passed since the first.
+    """
+    several = len(evidence.dcp) > 1
+    found: dict[tuple[int, int | None, bool], list[list[Stream]]] = {}
+    for stream, verdict in evidence.judged:
+        ended = stream.before if stream.end is None else stream
+        if stream.next is not None or verdict.trouble or ended is None or ended.end_status in _PLANNED:
+            continue
+        chain = _ended_alike(ended)
+        lasted_ns = between(chain[-1].granted_ns, evidence.now_ns) if chain else None
+        if len(chain) > LOOP and lasted_ns is not None and lasted_ns >= IDLE_NS:
+            further = (stream.seqnos.high or 0) > max(each.seqnos.high or 0 for each in chain)
+            waits_ns = None if stream is ended else between(stream.granted_ns, evidence.now_ns)
+            certain = not further and (stream is ended or (waits_ns is not None and waits_ns >= IDLE_NS))
+            found.setdefault((stream.connection.number, ended.end_status, certain), []).append(chain)
+    for (number, _, certain), chains in found.items():
+        streams, first = [chain[0] for chain in chains], chains[0]
+        one = len(chains) == 1
+        listed = "" if one else f": {words.listed_vbuckets(stream.vbucket for stream in streams)}"
+        how = f"{len(first)} times in {span(between(first[-1].granted_ns, first[0].ended_ns))}"
+        often = (how if one else "again and again") + ", and got no further" * certain
+        yield Trouble(
+            Situation.ENDS,
+            f"{words.subject(streams, several)} ended{_reasons(streams)} {often}{listed}",
+            on("streams", (number,), "--vbucket", ",".join(_listed(each.vbucket for each in streams))),
+            f"{'' if one else f'{place(streams[0])}: {how}, '}each time from seqno {seqno(_start(streams[0]))}",
+            "ended-repeatedly",
+            len(streams),
+            (number,),
+            tuple(streams),
+            tuple(each.end.frame for each in reversed(first) if each.end is not None)[: words.FRAMES],
+            first[-1].ended_ns,
+            certain,
+        )
+
+
+def _ended_alike(latest: Stream) -> list[Stream]:
+    """Return the streams of one place that ended one after another as the latest did, the latest first."""
+    chain: list[Stream] = []
+    at: Stream | None = latest
+    while at is not None and at.end is not None and at.granted and at.end_status == latest.end_status:
+        if _start(at) is None or _start(at) != _start(latest):
+            break
+        chain.append(at)
+        at = at.before
+    return chain
+
+
+def _start(stream: Stream) -> int | None:
+    """Return the seqno from which a stream was granted."""
+    return None if stream.grant is None else stream.grant.start_seqno
 
 
 # -- ends of connections ------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ class Situation(Enum):
     NAME_TAKEN = "name-taken"
     TLS_FAILED = "tls-failed"
     ENDED = "ended"
+    ENDS = "ended-repeatedly"  #: by its server, for one reason, and from where it began each time
     STUCK = "stuck"
     NOT_SET_UP = "setup-refused"  #: a login, a bucket, DCP_OPEN or ADD_STREAM
     REFUSED = "refused"
@@ -43,6 +44,7 @@ class Situation(Enum):
     RECONNECTS = "reconnects"  #: connections of a consumer end again and again, with streams open
     CONFLICT = "overlaps"
     ROLLBACKS = "rollbacks"  #: of streams that are in no trouble since
+    REFUSALS = "refusals"  #: of a stream that is requested again and again, and that may be right elsewhere or later
     NOOP = "noop-not-answered"
     RULE = "suspicious"
     LOST = "bytes-lost"
@@ -90,6 +92,12 @@ SITUATIONS = {
         "a stream ended and was not requested again in 10 s, and the capture holds its consumer's connections to the "
         "node that it would have asked",
         _UNKNOWN,
+    ),
+    Situation.ENDS: Proof(
+        "ended",
+        "a server ended a stream more than three times for one reason, requested from one seqno each time, for 10 s, "
+        "and the latest got no further",
+        _NOTE,
     ),
     Situation.STUCK: Proof(
         "stuck",
@@ -150,6 +158,7 @@ SITUATIONS = {
     ),
     Situation.CONFLICT: Proof("conflict", "bytes of one place in a connection were captured twice, and differ"),
     Situation.ROLLBACKS: Proof("rolled back", "", _NOTE),
+    Situation.REFUSALS: Proof("refused", "", _NOTE),
     Situation.NOOP: Proof("no answer", "", _NOTE),
     Situation.RULE: Proof("suspicious", "", _NOTE),
     Situation.LOST: Proof("lost", "", _NOTE),

@@ -25,10 +25,10 @@ from dcpdump.streams.reasons import (
     why_disconnected,
 )
 from dcpdump.streams.request import Request
-from dcpdump.streams.rollbacks import Rollback, find_rollbacks
+from dcpdump.streams.rollbacks import LOOP, Rollback, find_rollbacks
 from dcpdump.streams.silence import CaptureEnds, Silences, held_up, is_recent
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.stream import Stream
+from dcpdump.streams.stream import Requests, Stream
 from dcpdump.streams.window import OUT_OF_ORDER_NS
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 
@@ -237,10 +237,14 @@ class Judge:
         if lost is None and later is None and cause is Cause.NOT_MY_VBUCKET:
             lost = self._unseen(stream, request.answered_ns)
         after = again or ("" if exists else _unknown_again(lost) or self._silence(request))
-        why = f"{status(request.status)}: {explained(request, stream)}{after}"
-        if surely or exists:
+        often, lasted_ns = _in_a_row(stream.requests)
+        why = f"{status(request.status)}{often}: {explained(request, stream)}{after}"
+        if surely:
             return Verdict(VerdictKind.REFUSED, cause, why)
-        return Verdict(VerdictKind.REFUSED, cause, why, Situation.REFUSED, self._is_final(stream, cause, lost, again))
+        certain = not exists and self._is_final(stream, cause, lost, again)
+        if often and not certain and later is None and lasted_ns >= self._idle_ns:
+            return Verdict(VerdictKind.REFUSED, cause, why, Situation.REFUSALS)
+        return Verdict(VerdictKind.REFUSED, cause, why, None if exists else Situation.REFUSED, certain)
 
     def _is_final(self, stream: Stream, cause: Cause, lost: Unknown | None, again: str) -> bool:
         """Return whether it is certain that a stream which was refused is not granted, and should have been."""
@@ -464,6 +468,24 @@ def _ambiguous(connection: ConnectionState) -> Verdict:
     starts = connection.late and not connection.lossy
     why = "requests with one opaque were sent, and not all were captured: which answer is its own is unknown"
     return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE if starts else Reason.BYTES_LOST, why)
+
+
+def _in_a_row(requests: Requests) -> tuple[str, int]:
+    """Return how often a stream's latest answers in a row were one refusal, in words, and for how long.
+
+    The words are empty where it was not more often than a rollback is that is no loop.
+    """
+    latest = first = requests[-1]
+    count, least = 0, ""
+    for request in reversed(requests):
+        if request.status != latest.status:
+            break
+        first, count = request, count + 1 + request.repeats
+        if request.after_omitted:
+            least = "at least "
+            break
+    lasted_ns = between(first.ts_ns, latest.answered_ns) or 0
+    return (f", {least}{times(count)} in {span(lasted_ns)}", lasted_ns) if count > LOOP else ("", 0)
 
 
 def _unknown_again(lost: Unknown | None) -> str:

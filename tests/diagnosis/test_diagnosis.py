@@ -29,6 +29,15 @@ def connections(count: int, each: str) -> str:
     )
 
 
+def fails(vbucket: int, status: int, start: int = 2) -> str:
+    return f"""STREAM vb={vbucket}, start-seqno={start}
+RX snapshot-marker{{start={start}, end=9, flags=0x5}}
+RX mutation{{seqno={start + 1}}}
+RX stream-end{{status={status}}}
+WAIT 5
+"""
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "talk.pcap"
@@ -214,6 +223,7 @@ SCRAM = "TX sasl-auth{key=SCRAM-SHA512, value=x}\nRX sasl-auth-response{notsuppo
 FOLLOWS = "TX select-bucket{key=travel}\nRX select-bucket-response{eaccess}\nTX open{flags=5, key=app}\n"
 FOLLOWS += "RX open-response{eaccess}\n"
 NOT_YET = "TX open{flags=5, key=app}\nRX open-response{etmpfail}\n"
+REPEATED = "TX stream-request{{vb={}}}\nRX stream-request-response{{{}}}\nWAIT 5\n"
 #: What are troubles: severity, code and cause, and text.
 CASES = {
     "streams of one connection and cause": (
@@ -248,6 +258,29 @@ CASES = {
         "the end"),
     "bytes were lost": (LOSSY,
         "note bytes-lost (bytes-lost): 60 bytes of app are not in the capture (1 gap, of what the server sent)"),
+    "a stream that is refused again and again, and may be elsewhere": (
+        opening() + "STREAM vb=4\n" + LIVE
+        + (REPEATED.format(5, "notmyvbucket") + REPEATED.format(6, "notmyvbucket")) * 4,
+        "note refusals (not-my-vbucket): 2 streams of app were refused with NotMyVbucket again and again: vb 5, 6"),
+    "a stream that is requested again and again while it is open": (
+        opening() + "STREAM vb=5\n" + LIVE + REPEATED.format(5, "keyeexists") * 4,
+        "note refusals (still-open): vb 5 of app was refused with KeyEexists again and again"),
+    "one that fails again and again": (opening() + fails(5, 5) * 4 + "STREAM vb=6\n",
+        "wrong ended-repeatedly (ended-repeatedly): vb 5 of app ended (BackfillFail) 4 times in 15 s, and got no "
+        "further"),
+    "some that fail again and again, and then go on": (
+        opening() + (fails(5, 4) + fails(6, 4)) * 4
+        + "".join(f"STREAM vb={vb}, start-seqno=2\n{NEXT}" for vb in (5, 6)),
+        "note ended-repeatedly (ended-repeatedly): 2 streams of app ended (Slow) again and again: vb 5, 6"),
+    "one that fails no more than three times": (opening() + fails(5, 5) * 3 + "STREAM vb=5\n", ""),
+    "one that gets further each time": (
+        opening() + "".join(fails(5, 4, at) for at in range(2, 8)) + "STREAM vb=5, start-seqno=8\n", ""),
+    "one that is as it should be each time": (opening() + fails(5, 0) * 9, ""),
+    "one that was refused no more than three times": (
+        opening() + "STREAM vb=5\n" + LIVE + REPEATED.format(5, "keyeexists") * 3, ""),
+    "one that was refused for less than ten seconds": (
+        opening() + "STREAM vb=4\n" + LIVE + REPEATED.format(5, "etmpfail").replace("WAIT 5", "WAIT 1") * 9, ""),
+    "one that was granted at last": (opening() + REPEATED.format(5, "etmpfail") * 9 + "STREAM vb=5\n" + LIVE, ""),
     "a refused ADD_STREAM": (CONSUMER + ADD,
         "wrong setup-refused (add-stream-refused): replication:n1: ADD_STREAM of vb 5, 6 was refused with "
         "NotMyVbucket"),
