@@ -34,7 +34,8 @@ from dcpdump.startup import dataclass, let_pandas_in
 from dcpdump.text import counted
 
 if TYPE_CHECKING:
-    from dcpdump.spark.job import DecodingJob, JobEngine, Outcome
+    from dcpdump.spark.indexing import Outcome
+    from dcpdump.spark.job import DecodingJob, JobEngine
     from dcpdump.spark.local import Progress
 
 #: Input of less than this is done here before Spark has started.
@@ -217,14 +218,14 @@ def run(job: Job, engine: str) -> int:
                 outcome = run_tasks(tasks, replace(job.decoding, folder=output.folder), some, key_log)
         if not job.quiet:
             _complain(outcome)
-        if not outcome.found.frames:
+        if not outcome.frames:
             output.withdraw()  # old rows must not be taken for new ones
             raise _nothing(outcome)
         tables = {*job.tables, *(("index",) if job.keep_index else ())}
         output.publish(outcome.written, tables, [each.name for each in some])
     if not job.quiet:
         _close(job, outcome)
-    return ExitCode.DONE if outcome.found.whole else ExitCode.DAMAGED
+    return ExitCode.DONE if outcome.whole else ExitCode.DAMAGED
 
 
 @contextmanager
@@ -271,7 +272,7 @@ def follow(job: Job, engine: str) -> int:
         watch = FolderWatch(job.inputs, job.output, job.decoding, job.chain, job.idle)
         with saying_what_is_left(lambda: _watched(captures, job.output)):
             for number, count, outcome in watch.batches(tasks, job.duration):
-                hurt |= not outcome.found.whole
+                hurt |= not outcome.whole
                 captures += count
                 if not job.quiet:
                     _complain(outcome)
@@ -308,7 +309,7 @@ def _named(captures: Sequence[str]) -> str:
 
 
 def _complain(outcome: "Outcome") -> None:
-    for row in outcome.found.files:
+    for row in outcome.files:
         if row["problem"]:
             note(f"dcpdump: warning: {row['file']}: {row['problem']}")
 
@@ -321,13 +322,13 @@ def _close(job: Job, outcome: "Outcome", batch: str = "") -> None:
 
 def _nothing(outcome: "Outcome") -> CaptureError:
     """Return the error of an input without frames: the first problem, where no file can be read."""
-    files = outcome.found.files
+    files = outcome.files
     if all(row["status"] == "unusable" for row in files):
         several = f"none of {len(files)} files can be read: " if len(files) > 1 else ""
         return CaptureError(several + files[0]["problem"], files[0]["file"])
     packets = sum(row["packets"] for row in files)
     found = [counted(len(files), "file"), counted(packets, "packet")]
-    found += [f"{name} on port {port}" for (name, port), count in outcome.found.foreign.most_common(4) if count]
+    found += [f"{name} on port {port}" for (name, port), count in outcome.foreign.most_common(4) if count]
     return CaptureError(
         f"no DCP in the input: {', '.join(found)}", hint="dcpdump read FILE says more about one of them"
     )
@@ -340,11 +341,11 @@ def _summary(job: Job, outcome: "Outcome") -> str:
             rows[each.table] += each.rows
     words = [f"{count:,} {name if count != 1 else name.removesuffix('s')}" for name, count in rows.items()]
     if "frames" in rows:
-        words[0] = f"{rows['frames']:,} of {counted(outcome.found.frames, 'frame')}"
-    hurt = sum(row["status"] != "ok" for row in outcome.found.files)
-    words.append(counted(len(outcome.found.files), "file") + (f", {hurt:,} damaged" if hurt else ""))
-    words += [outcome.found.lost.words("B")] * bool(outcome.found.lost.gaps)
-    words += [f"{outcome.found.skipped_bytes:,} B skipped"] * bool(outcome.found.skipped_bytes)
+        words[0] = f"{rows['frames']:,} of {counted(outcome.frames, 'frame')}"
+    hurt = sum(row["status"] != "ok" for row in outcome.files)
+    words.append(counted(len(outcome.files), "file") + (f", {hurt:,} damaged" if hurt else ""))
+    words += [outcome.lost.words("B")] * bool(outcome.lost.gaps)
+    words += [f"{outcome.skipped_bytes:,} B skipped"] * bool(outcome.skipped_bytes)
     return f"{' · '.join(words)} → {job.output} (capture_id={job.decoding.name})"
 
 

@@ -17,6 +17,7 @@ from dcpdump.conversation import Missing
 from dcpdump.errors import CaptureError
 from dcpdump.spark.chain import Chain, ChainCheckpoint, ChainSpan, begun_in_time, index_row, opened
 from dcpdump.spark.decoding import Options
+from dcpdump.spark.output import Written
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.dissection import Watching
 from dcpdump.tls.secrets import Secrets
@@ -33,8 +34,8 @@ _LATE = "it came late: packets behind its own were decoded before, so what it al
 
 
 @dataclass(slots=True)
-class Indexed:
-    """The summary of a chain: captured frames, missing and damaged bytes."""
+class Outcome:
+    """The result of a task or a run: captured frames, missing and damaged bytes, and the files that count."""
 
     spans: list[ChainSpan] = field(default_factory=list)
     frames: int = 0
@@ -44,6 +45,9 @@ class Indexed:
     files: list[dict[str, Any]] = field(default_factory=list)  #: the rows of the table
     foreign: Counter[tuple[str, int]] = field(default_factory=Counter)  #: other protocols, by port
     key_log: bytes = b""  #: secrets of TLS, those in captures included
+    written: list[Written] = field(default_factory=list)
+    cut: int = 0  #: rows in which a value was cut
+    left: dict[str, str] = field(default_factory=dict)  #: by chain, the file with its checkpoint, if more will follow
 
     @property
     def whole(self) -> bool:
@@ -51,8 +55,8 @@ class Indexed:
         hurt = self.lost.gaps or self.skipped_bytes or self.conflicts
         return not hurt and all(row["status"] == OK for row in self.files)
 
-    def merge(self, other: "Indexed") -> None:
-        """Add the summary of another chain."""
+    def merge(self, other: "Outcome") -> None:
+        """Add the result of another task."""
         self.spans += other.spans
         self.files += other.files
         self.frames += other.frames
@@ -60,6 +64,10 @@ class Indexed:
         self.skipped_bytes += other.skipped_bytes
         self.conflicts += other.conflicts
         self.foreign.update(other.foreign)
+        self.key_log = b"\n".join(filter(None, (self.key_log, other.key_log)))
+        self.written += other.written
+        self.cut += other.cut
+        self.left |= other.left
 
 
 class _JudgedIndex(Resumable["Part"], Watching):
@@ -81,7 +89,7 @@ class Indexing:
         self._begun: list[tuple[int, str]] = []
         self._evictions = self._rows = 0
         self._due = distance  # bytes of a span after which a checkpoint is made
-        self.indexed = Indexed()
+        self.indexed = Outcome()
 
     def rows(
         self, secrets: Secrets | None = None, begin: ChainCheckpoint | None = None, *, end: bool = True

@@ -3,13 +3,13 @@
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from dcpdump.spark.chain import Chain, ChainCheckpoint, ChainSpan, read_state
 from dcpdump.spark.decoding import Decoding, Options
 from dcpdump.spark.filesystem import below, place
-from dcpdump.spark.indexing import DISTANCE, Indexed, Indexing
-from dcpdump.spark.output import Parts, Written, capture_id
+from dcpdump.spark.indexing import DISTANCE, Indexing, Outcome
+from dcpdump.spark.output import Parts, capture_id
 from dcpdump.startup import dataclass, field
 from dcpdump.tls.secrets import Secrets
 
@@ -38,14 +38,6 @@ def result_of(task: Callable[[Item], Result], item: Item) -> Result:
             gc.enable()
 
 
-class IndexResult(NamedTuple):
-    """The result of an index task: written files, and the file with the chain's checkpoint if more follow."""
-
-    indexed: Indexed
-    written: list[Written]
-    left: str
-
-
 @dataclass(frozen=True, slots=True)
 class DecodingJob:
     """The settings of a run, the same for every task."""
@@ -69,26 +61,25 @@ class DecodingJob:
         secrets.feed(self.keys())
         return secrets
 
-    def index(self, chain: Chain) -> IndexResult:
+    def index(self, chain: Chain) -> Outcome:
         """Index a chain, and write the rows of all tables but ``frames``: this runs in a task."""
         begin = ChainCheckpoint.unpacked(place(chain.left).read(), chain.left) if chain.left else None
-        found, secrets = Indexing(chain, self.options, self.tables, self.distance), self.secrets
+        indexing = Indexing(chain, self.options, self.tables, self.distance)
         with Parts(self.folder, capture_id(self.name, chain.name), f"{self.tag}index") as parts:
-            for table, batch in found.rows(secrets, begin, end=self.end):
+            for table, batch in indexing.rows(self.secrets, begin, end=self.end):
                 if table in self.tables or table == "index":
                     parts.feed(table, batch)
-            written = parts.close()
-        (file,) = (each.path for each in written if each.table == "index")
-        found.indexed.spans = [span._replace(file=file) for span in found.indexed.spans]
-        left = ""
+            outcome = replace(indexing.indexed, written=parts.close())
+        (file,) = (each.path for each in outcome.written if each.table == "index")
+        outcome.spans = [span._replace(file=file) for span in outcome.spans]
         if not self.end:
-            left = below(self.folder, f"{file.rpartition('/')[2]}.left")
-            place(left).write(found.left().packed())
-        return IndexResult(found.indexed, written, left)
+            outcome.left[chain.name] = below(self.folder, f"{file.rpartition('/')[2]}.left")
+            place(outcome.left[chain.name]).write(indexing.left().packed())
+        return outcome
 
-    def decode(self, spans: Sequence[ChainSpan]) -> tuple[list[Written], int]:
-        """Decode spans of one chain, write their frames, return how many values were cut: this runs in a task."""
-        cut, secrets = 0, self.secrets
+    def decode(self, spans: Sequence[ChainSpan]) -> Outcome:
+        """Decode spans of one chain, and write their frames: this runs in a task."""
+        outcome, secrets = Outcome(), self.secrets
         with Parts(self.folder, capture_id(self.name, spans[0].chain), f"{self.tag}{spans[0].number:06d}") as parts:
             for span in spans:
                 with place(below(self.folder, span.file)).open() as file:
@@ -96,18 +87,9 @@ class DecodingJob:
                 decoding = Decoding(span, begin, self.options, None if secrets is None else secrets.renewed())
                 for batch in decoding:
                     parts.feed("frames", batch)
-                cut += decoding.table.cut
-            return parts.close(), cut
-
-
-@dataclass(slots=True)
-class Outcome:
-    """The result of a run: the files that count, and the summary of all chains."""
-
-    found: Indexed = field(default_factory=Indexed)
-    written: list[Written] = field(default_factory=list)
-    cut: int = 0  #: rows in which a value was cut
-    left: dict[str, str] = field(default_factory=dict)  #: by chain, the file with its checkpoint
+                outcome.cut += decoding.table.cut
+            outcome.written = parts.close()
+        return outcome
 
 
 def run(engine: JobEngine, job: DecodingJob, chains: Sequence[Chain], key_log: bytes | None = None) -> Outcome:
@@ -116,20 +98,15 @@ def run(engine: JobEngine, job: DecodingJob, chains: Sequence[Chain], key_log: b
     if key_log is not None:
         job = replace(job, keys=engine.keys(key_log))
     largest = sorted(chains, key=lambda each: -each.size)  # the largest first, since it takes longest
-    logs = [key_log or b""]
-    for at, result in engine.run("indexed", job.index, largest):
-        outcome.found.merge(result.indexed)
-        outcome.written += result.written
-        outcome.left[largest[at].name] = result.left
-        logs += [result.indexed.key_log] * bool(result.indexed.key_log)
-    outcome.found.spans.sort(key=lambda span: (span.chain, span.number))
-    outcome.found.files.sort(key=lambda row: str(row["file"]))
-    if len(logs) > 1:  # captures carry secrets
-        job = replace(job, keys=engine.keys(b"\n".join(logs)))
+    for _, result in engine.run("indexed", job.index, largest):
+        outcome.merge(result)
+    outcome.spans.sort(key=lambda span: (span.chain, span.number))
+    outcome.files.sort(key=lambda row: str(row["file"]))
+    if outcome.key_log:  # captures carry secrets
+        job = replace(job, keys=engine.keys(b"\n".join((key_log or b"", outcome.key_log))))
     if "frames" in job.tables:
-        for _, (written, cut) in engine.run("decoded", job.decode, _grouped(outcome.found.spans, job.file_bytes)):
-            outcome.written += written
-            outcome.cut += cut
+        for _, result in engine.run("decoded", job.decode, _grouped(outcome.spans, job.file_bytes)):
+            outcome.merge(result)
     outcome.written.sort()
     return outcome
 

@@ -14,7 +14,8 @@ from dataclasses import replace
 from dcpdump.errors import CaptureError
 from dcpdump.spark.chain import chains
 from dcpdump.spark.filesystem import Input, RemotePath, below, inputs, make_folders, place
-from dcpdump.spark.job import DecodingJob, JobEngine, Outcome, run
+from dcpdump.spark.indexing import Outcome
+from dcpdump.spark.job import DecodingJob, JobEngine, run
 from dcpdump.spark.output import CaptureOutput, writing
 
 #: The most captures of a batch, since rows appear after each batch.
