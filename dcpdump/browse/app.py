@@ -25,9 +25,8 @@ from dcpdump.browse.marks import COPIES, Marks
 from dcpdump.browse.pane import Pane, Styled, TextPane
 from dcpdump.browse.rows import IndexedFrames
 from dcpdump.browse.screen import CSS, BrowseScreen
-from dcpdump.browse.tabpages import TabPages
-from dcpdump.browse.tabs import LadderPane, TabTable
-from dcpdump.browse.topline import TABS, density
+from dcpdump.browse.tabs import LadderPane, TabPages, TabTable
+from dcpdump.browse.topline import density
 from dcpdump.clock import clock_in_use
 from dcpdump.conversation import Missing
 from dcpdump.errors import ExitCode
@@ -128,7 +127,7 @@ class Status:
     def draw_density(self) -> None:
         """Draw the density, if it has changed and a frame is shown."""
         browser, top = self._browser, self._browser.screen.top
-        if self.waiting and browser.detail.shows(browser.number):
+        if self.waiting and browser.shows_frame:
             self._drawn = self._density_of
             top.density = density(browser.frames.columns.ts_ns, browser.screen.list.listed, top.bars)
 
@@ -199,7 +198,7 @@ class BrowseApp(App[int]):
         analysing.poll()
         if self.browser.analysis is not before:
             self.pages.fill()
-            self.browser.detail.again()
+            self.browser.show_findings()
         self.status.show()
         if more:
             self.call_later(self.call_after_refresh, self._turn)
@@ -236,9 +235,9 @@ class BrowseApp(App[int]):
                 self._stale = True
                 self.call_after_refresh(self._show_frame)
         elif pane is self.main.fields:
-            self.browser.detail.light()
+            self.browser.light()
         elif pane is self.main.hexes:
-            self.browser.detail.light_field(self.main.hexes.byte)
+            self.browser.light_field(self.main.hexes.byte)
         elif isinstance(pane, TabTable):
             self.pages.show_page(pane)
         elif isinstance(pane, LadderPane):
@@ -303,7 +302,7 @@ class BrowseApp(App[int]):
 
     def action_enter(self) -> None:
         """Go to the frames of the row."""
-        if self.main.tab != TABS[0]:
+        if self.main.table is not None:
             self.pages.enter()
         elif self.main.shows_dialogue:
             self.pages.enter_rung(self.main.ladder)

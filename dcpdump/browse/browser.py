@@ -10,7 +10,6 @@ from dcpdump.browse.frame_panes import FieldLine, clause_of
 from dcpdump.browse.reader import Decode, Describe, Failed
 from dcpdump.browse.rows import IndexedFrames, ListedFrames, RowText
 from dcpdump.browse.screen import BrowseScreen
-from dcpdump.browse.topline import TABS
 from dcpdump.clock import clock_in_use
 from dcpdump.filter import FilterError, parse_instant
 from dcpdump.record import Record
@@ -18,82 +17,6 @@ from dcpdump.render.style import LineKind
 
 if TYPE_CHECKING:
     from dcpdump.browse.search import FrameSearch, RowSearch
-
-
-# -- the frame under the cursor -----------------------------------------------------------------------
-# The frame under the cursor is requested, and shown with its fields and bytes when it arrives.
-
-#: A frame that arrives within so many seconds is drawn together with its row.
-_WITH_THE_ROW = 0.01
-#: Commands that need the frame wait for it up to so many seconds.
-_PATIENCE = 10.0
-
-
-class Detail:
-    """The panes of one frame. ``analysis`` returns the findings, once known."""
-
-    def __init__(self, frames: IndexedFrames, screen: BrowseScreen, analysis: Callable[[], Analysis | None]) -> None:
-        self._frames, self._screen, self._analysis = frames, screen, analysis
-        self._record: Record | None = None
-        self._number: int | None = None  # of the frame that is shown or requested
-        self._ticket = 0
-
-    @property
-    def arrived(self) -> bool:
-        """Return whether no frame is still to come."""
-        return not self._frames.awaits(self._ticket)
-
-    def shows(self, number: int | None) -> bool:
-        """Return whether a frame has arrived and is shown; None: whether none was requested."""
-        return self.arrived and number == self._number
-
-    def show(self, number: int | None) -> None:
-        """Show a frame when it arrives; None: nothing."""
-        if number == self._number:
-            return
-        self._frames.drop(self._ticket)
-        self._number = number
-        if number is None:
-            self._draw(None)
-            return
-        self._ticket = self._frames.ask(Decode(number), self._take)
-        self._frames.wait(_WITH_THE_ROW, lambda: self.arrived)
-
-    def again(self) -> None:
-        """Show the frame again, with new findings."""
-        if self.arrived:
-            self._draw(self._record)
-
-    def record(self) -> Record | None:
-        """Return the frame, waiting for it if necessary; None without one."""
-        self._frames.wait(_PATIENCE, lambda: self.arrived)
-        return self._record
-
-    def _take(self, value: Record | Failed, _: bool) -> None:
-        if isinstance(value, Failed):
-            self._screen.say(f"#{self._number:,} cannot be read again: {value.why}", error=True)
-        self._draw(value if isinstance(value, Record) else None)
-
-    def _draw(self, record: Record | None) -> None:
-        self._record = record
-        self._screen.fields.show(record, self._findings())
-        self._screen.hexes.show(record)
-        self.light()
-
-    def _findings(self) -> list[FieldLine]:
-        analysis = self._analysis()
-        found = analysis.findings.get(self._number or 0, ()) if analysis else ()
-        return [FieldLine(LineKind.HINT if kind is LineKind.FIELD else kind, text) for kind, text in found]
-
-    def light(self, *, go: bool = True) -> None:
-        """Highlight the bytes of the selected field; ``go``: put the cursor on the first."""
-        line = self._screen.fields.selected
-        self._screen.hexes.light(*((line.start, line.end) if line is not None else (0, 0)), go=go)
-
-    def light_field(self, byte: int) -> None:
-        """Select the field of a byte."""
-        self._screen.fields.select_byte(byte)
-        self.light(go=False)
 
 
 # -- where one was, to step back to and forward again -------------------------------------------------
@@ -172,6 +95,10 @@ class OpenCaptures(NamedTuple):
 _TURN = 0.015
 #: Seconds to wait for a search before the screen is drawn.
 _AT_ONCE = 0.15
+#: A frame that arrives within so many seconds is drawn together with its row.
+_WITH_THE_ROW = 0.01
+#: Commands that need the frame wait for it up to so many seconds.
+_PATIENCE = 10.0
 
 
 class Browser:
@@ -182,13 +109,15 @@ class Browser:
         self.filter = ""
         self.search: FrameSearch | None = None
         self.rows: RowSearch | None = None  #: the search for the next row with a text or a problem
-        self.detail = Detail(frames, screen, lambda: self.analysis)
         self.history = History()
         self.sought = ""  #: the text that was searched last
         self._everything = ListedFrames()
         screen.list.listed = self._everything
         self._describing: frozenset[int] = frozenset()  # the frames whose texts were requested
         self._ticket = 0  # of that request
+        self._shown: int | None = None  # the frame that is shown or requested
+        self._record: Record | None = None
+        self._decoding = 0  # the ticket of the request for it
 
     # -- as time goes -------------------------------------------------------------------------------------
 
@@ -205,7 +134,7 @@ class Browser:
             if self.search.failure:
                 self.screen.say(f"the search has ended: {self.search.failure}", error=True)
         self.screen.list.grown()
-        if self.detail.shows(None):
+        if self._shown is None:
             self.show_frame()
         self._describe()
         self._end_row_search()
@@ -214,7 +143,7 @@ class Browser:
     @property
     def waiting(self) -> bool:
         """Return whether an answer is still to come."""
-        return self.searching or not self.detail.shows(self.number) or bool(self._describing)
+        return self.searching or not self.shows_frame or bool(self._describing)
 
     @property
     def searching(self) -> bool:
@@ -229,12 +158,13 @@ class Browser:
             self._describing = frozenset(wanted)
             self._ticket = self.frames.ask(Describe(wanted), self._described)
 
-    def _described(self, texts: dict[int, RowText] | Failed | None, done: bool) -> None:
+    def _described(self, texts: dict[int, RowText] | Failed | None) -> None:
         if isinstance(texts, Failed):
-            texts = dict.fromkeys(self._describing, RowText("not known"))
-        self.screen.list.describe(texts or {})
-        if done:
-            self._describing = frozenset()
+            self.screen.list.describe(dict.fromkeys(self._describing, RowText("not known")))
+        elif texts is not None:
+            self.screen.list.describe(texts)
+            return
+        self._describing = frozenset()
 
     @property
     def analysis(self) -> Analysis | None:
@@ -249,13 +179,63 @@ class Browser:
         return self.screen.list.number
 
     def record(self) -> Record | None:
-        """Return the frame under the cursor, decoded."""
+        """Return the frame under the cursor, waiting for it if necessary; None without one."""
         self.show_frame()
-        return self.detail.record()
+        self.frames.wait(_PATIENCE, lambda: self.shows_frame)
+        return self._record
+
+    def next_view(self) -> None:
+        """Show the next view of the bytes of the frame."""
+        if self.record() is not None:
+            self.screen.next_view()
+
+    @property
+    def shows_frame(self) -> bool:
+        """Return whether the frame under the cursor has arrived and is shown."""
+        return self._shown == self.number and not self.frames.awaits(self._decoding)
 
     def show_frame(self) -> None:
-        """Show the fields and bytes of the frame under the cursor."""
-        self.detail.show(self.number)
+        """Show the fields and bytes of the frame under the cursor, when it arrives."""
+        number = self.number
+        if number == self._shown:
+            return
+        self.frames.drop(self._decoding)
+        self._shown = number
+        if number is None:
+            self._draw(None)
+            return
+        self._decoding = self.frames.ask(Decode(number), self._decoded)
+        self.frames.wait(_WITH_THE_ROW, lambda: self.shows_frame)
+
+    def _decoded(self, value: Record | Failed | None) -> None:
+        if isinstance(value, Failed):
+            self.screen.say(f"#{self._shown:,} cannot be read again: {value.why}", error=True)
+            self._draw(None)
+        elif value is not None:
+            self._draw(value)
+
+    def show_findings(self) -> None:
+        """Show the frame again, with new findings."""
+        if not self.frames.awaits(self._decoding):
+            self._draw(self._record)
+
+    def _draw(self, record: Record | None) -> None:
+        self._record = record
+        found = self.analysis.findings.get(self._shown or 0, ()) if self.analysis else ()
+        findings = [FieldLine(LineKind.HINT if kind is LineKind.FIELD else kind, text) for kind, text in found]
+        self.screen.fields.show(record, findings)
+        self.screen.hexes.show(record)
+        self.light()
+
+    def light(self, *, go: bool = True) -> None:
+        """Highlight the bytes of the selected field; ``go``: put the cursor on the first."""
+        line = self.screen.fields.selected
+        self.screen.hexes.light(*((line.start, line.end) if line is not None else (0, 0)), go=go)
+
+    def light_field(self, byte: int) -> None:
+        """Select the field of a byte."""
+        self.screen.fields.select_byte(byte)
+        self.light(go=False)
 
     # -- positions ----------------------------------------------------------------------------------------
 
@@ -278,8 +258,7 @@ class Browser:
         if hidden:
             self._list_everything(number)
             self.screen.say(f"the filter hides #{number:,}: it is off, Esc brings it back")
-        if self.screen.tab != TABS[0]:
-            self.screen.show_tab(TABS[0])
+        self.screen.show_frames()
         self.screen.list.go(number)
 
     def back(self) -> bool:
@@ -310,8 +289,7 @@ class Browser:
             self.commands.check(text)  # raises an error before the position is left
         self.leave()
         self._set_filter(text, self.number)
-        if self.screen.tab != TABS[0]:
-            self.screen.show_tab(TABS[0])
+        self.screen.show_frames()
 
     def _set_filter(self, text: str, number: int | None) -> None:
         if not text:

@@ -118,18 +118,16 @@ class FrameService:
             return
         short = (ticket for ticket, (question, _) in self._asked.items() if isinstance(question, Decode | Describe))
         ticket = next(short, next(iter(self._asked)))
-        question, values = self._asked[ticket]
-        single, due = isinstance(question, Decode), time.monotonic() + _PIECE_S
+        due = time.monotonic() + _PIECE_S
         try:
-            for value in values:
+            for value in self._asked[ticket][1]:
                 if value is not None:
-                    yield Answer(ticket, value, single)
-                if time.monotonic() > due and not single:
+                    yield Answer(ticket, value)
+                if time.monotonic() > due:
                     return
-            if not single:
-                yield Answer(ticket, None, True)
+            yield Answer(ticket, None)
         except (LookupError, DcpdumpError, OSError) as error:
-            yield Answer(ticket, Failed(str(error)), True)
+            yield Answer(ticket, Failed(str(error)))
         del self._asked[ticket]
 
     def _answers(self, question: Question) -> Iterator[Any]:

@@ -66,7 +66,7 @@ KEYS: dict[str, tuple[Binding, ...]] = {
             "do('screen', 'next_times')",
             "times: clock; since the start, the row above, the marked row",
         ),
-        _key("v", "v", "do('screen', 'next_view')", "the bytes as on the wire, decompressed, as JSON"),
+        _key("v", "v", "do('browser', 'next_view')", "the bytes as on the wire, decompressed, as JSON"),
         _key("i", "i", "about", "what the capture is, and what of it is damaged"),
         _key("L", "L", "follow", "stay at the end; any move up stops that"),
     ),

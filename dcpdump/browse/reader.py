@@ -81,8 +81,7 @@ class Answer(NamedTuple):
     """An answer, or a piece of it."""
 
     ticket: int  #: of the question
-    value: Any  #: as described by the question, or Failed; None at the end if the last piece had all
-    done: bool  #: nothing more comes
+    value: Any  #: as described by the question; None at the end, or Failed
 
 
 class FrameEnds(NamedTuple):
@@ -114,8 +113,8 @@ Message = Answer | IndexState | Exception
 
 #: Makes the service, given columns to fill.
 MakeService = Callable[[Columns], "FrameService"]
-#: Takes a piece of an answer, and whether it is the last.
-Take = Callable[[Any, bool], None]
+#: Takes a piece of an answer; None, or Failed, at the end.
+Take = Callable[[Any], None]
 _ENDED = "the process that reads frames has ended"
 
 
@@ -153,12 +152,14 @@ class Reader:
         messages = self._link.arrived(wait)
         if messages is None:
             self.failure = self.failure or _ENDED
-            messages = [Answer(ticket, Failed(self.failure), True) for ticket in self._takers]
+            messages = [Answer(ticket, Failed(self.failure)) for ticket in self._takers]
         for message in messages:
             if isinstance(message, Answer):
-                take = self._takers.pop(message.ticket, None) if message.done else self._takers.get(message.ticket)
+                take = self._takers.get(message.ticket)
+                if message.value is None or isinstance(message.value, Failed):
+                    self._takers.pop(message.ticket, None)
                 if take is not None:
-                    take(message.value, message.done)
+                    take(message.value)
             elif isinstance(message, IndexState):
                 self.state, self.failure = message, message.failure or self.failure
                 self.ends += message.ends

@@ -169,6 +169,11 @@ class BrowseScreen(Screen[int]):
     # -- which parts are seen -----------------------------------------------------------------------------
 
     @property
+    def table(self) -> TabTable | None:
+        """Return the table of the tab; None where the list is shown."""
+        return self.tables.get(self.tab)
+
+    @property
     def main(self) -> Pane[Any]:
         """Return the upper pane: the list, or the table of the tab."""
         return self.tables.get(self.tab, self.list)
@@ -176,8 +181,8 @@ class BrowseScreen(Screen[int]):
     @property
     def panes(self) -> list[Pane[Any]]:
         """Return the panes in the order of Tab."""
-        if self.tab != TABS[0]:
-            return [self.main, self.page]
+        if self.table is not None:
+            return [self.table, self.page]
         if self.shows_dialogue:
             return [self.ladder, self.list]
         return [self.list, self.fields, self.page if self.shows_page else self.hexes]
@@ -204,13 +209,18 @@ class BrowseScreen(Screen[int]):
     def show_tab(self, name: str) -> None:
         """Show frames, or one of the tables."""
         self.tab = name
-        self.set_class(name != TABS[0], "tabbed")
-        if name != TABS[0]:
+        self.set_class(self.table is not None, "tabbed")
+        if self.table is not None:
             self.remove_class("talking", "explaining")
         for each, table in self.tables.items():
             table.display = each == name
         self.unzoom()
         self.focus_at_once(self.main)
+
+    def show_frames(self) -> None:
+        """Show frames instead of a table."""
+        if self.table is not None:
+            self.show_tab(TABS[0])
 
     def show_dialogue(self, shown: bool) -> None:
         """Show the dialogue instead of fields and bytes, or these again."""
@@ -271,7 +281,7 @@ class BrowseScreen(Screen[int]):
     def next_view(self) -> None:
         """Show the next view of the bytes."""
         self.hexes.next_view()
-        if self.tab == TABS[0] and not self.shows_dialogue and self.has_class("narrow") and self.has_class("short"):
+        if self.table is None and not self.shows_dialogue and self.has_class("narrow") and self.has_class("short"):
             self.focus_pane(self.hexes)
 
     # -- questions and notes ------------------------------------------------------------------------------

@@ -116,15 +116,15 @@ class FrameSearch:
             self._until = self._frames.count
             self._ticket = self._frames.ask(Choose(self._text, self._next, self._until), self._take)
 
-    def _take(self, found: FoundFrames | Failed | None, done: bool) -> None:
+    def _take(self, found: FoundFrames | Failed | None) -> None:
         if isinstance(found, Failed):
             self.failure = found.why
-        elif found is not None:
+        elif found is None:
+            self._next = self._until + 1
+        else:
             columns, self._next = self._frames.columns, found.last + 1
             lost = slice(*(bisect_left(columns.values("gap_frame"), each) for each in (found.first, self._next)))
             self.listed.extend(found.numbers, columns.gap_frame[lost])
-        if done:
-            self._next = self._until + 1
 
     def close(self) -> None:
         """End the search; results stay, and new frames are not searched."""
@@ -166,12 +166,12 @@ class RowSearch:
             self.at = int(numbers[-1])
             self._ticket = self._frames.ask(Pick(self._text, numbers), self._take)
 
-    def _take(self, value: int | Failed | None, done: bool) -> None:
+    def _take(self, value: int | Failed | None) -> None:
         if isinstance(value, Failed):
             self.failure = value.why
         elif value is not None:
             self.found = value
-        elif done and self.found is None:
+        elif self.found is None:
             self._ask()
 
     def close(self) -> None:

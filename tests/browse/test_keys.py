@@ -339,7 +339,7 @@ async def _(shown: Shown, key: str) -> None:
     ]
 
 
-@case("do('screen', 'next_view')")
+@case("do('browser', 'next_view')")
 async def _(shown: Shown, key: str) -> None:
     await at(shown, PEAR)
     await shown.press(key)
