@@ -96,10 +96,10 @@ def test_a_small_terminal_says_what_is_needed_and_comes_back() -> None:
     async def resize(shown: Shown) -> None:
         before = shown.screen
         await shown.pilot.resize_terminal(50, 12)
-        await shown.pilot.pause()
+        await shown.settled()
         assert shown.screen.strip() == "at least 60 × 15 are needed"
         await shown.pilot.resize_terminal(120, 40)
-        await shown.pilot.pause()
+        await shown.settled()
         assert shown.screen == before
 
     browse(SAMPLES / "replica.pcap", resize)
