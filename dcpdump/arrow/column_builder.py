@@ -112,7 +112,7 @@ class ColumnBuilder:
         self._whole[name] = values
 
     def numbers(self, name: str, rows: Array, values: Any) -> None:
-        """Put numbers into some rows."""
+        """Put numbers into some rows; times in the column's own unit."""
         if name not in self._names:
             return
         if name not in self._numbers:
@@ -121,14 +121,6 @@ class ColumnBuilder:
         column, null = self._numbers[name]
         column[rows] = values
         null[rows] = False
-
-    def moments(self, name: str, rows: Array, values: Array) -> None:
-        """Put times into some rows, in the column's own unit."""
-        if name not in self._names:
-            return
-        column, null = np.zeros(self._count, np.int64), np.ones(self._count, bool)
-        column[rows], null[rows] = values, False
-        self._numbers[name] = column, null
 
     def words(self, name: str, rows: Array, words: Sequence[str], which: Array | int = 0) -> None:
         """Put words into some rows; ``which``: the index in ``words`` for each row."""

@@ -24,9 +24,8 @@ from dcpdump.batch.scan import INFERRED, UNDERLYING
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Record, as_json, framing, shown_body
 from dcpdump.redact import Redactor
-from dcpdump.spec import MESSAGES, PUSHES, find
-from dcpdump.spec.field import Bits, EnumValue, Field, FlatTable, Message, Repeat
-from dcpdump.spec.field import Part as LayoutPart
+from dcpdump.spec import find
+from dcpdump.spec.field import Bits, EnumValue, Field, Repeat
 from dcpdump.spec.header import STREAM_ID_LENGTH
 from dcpdump.spec.names import DATATYPE, JSON, SNAPPY, XATTR
 from dcpdump.wire.collection_names import NAMING
@@ -113,28 +112,12 @@ def _column(rows: Sequence[Row], field: pa.Field) -> tuple[pa.Array, list[int]]:
     return fitted(values, field.type)
 
 
-def _identities() -> frozenset[str]:
-    """Return the names of fields whose numbers are hexadecimal text in the flat record."""
-    parts = [part for message in (*MESSAGES.values(), *PUSHES.values()) for part in _parts(message)]
-    flat = [slot.field for part in parts if isinstance(part, FlatTable) for slot in part.slots]
-    items = [field for part in parts if isinstance(part, Repeat) for field in part.fields]
-    named = {field.name for field in (*parts, *flat, *items) if isinstance(field, Field) and field.identity}
-    return frozenset(named | {"cas"})
-
-
-def _parts(message: Message) -> list[LayoutPart]:
-    return [part for layout in message.layouts for part in (*layout.extras, *layout.parts)]
-
-
-_IDENTITIES = _identities()
 _NAMES = frozenset(schema.frames().names)
-#: The names of lists of objects.
-_LISTS = frozenset(
-    part.name
-    for message in (*MESSAGES.values(), *PUSHES.values())
-    for part in _parts(message)
-    if isinstance(part, Repeat) and len(part.fields) > 1
-)
+#: The names of lists of objects, and those of fields whose numbers are hexadecimal text in the flat record.
+_REPEATS = [part for part in schema.protocol_parts() if isinstance(part, Repeat)]
+_LISTS = frozenset(part.name for part in _REPEATS if len(part.fields) > 1)
+_FIELDS = [*schema.protocol_parts(), *(field for part in _REPEATS for field in part.fields)]
+_IDENTITIES = frozenset({"cas", *(field.name for field in _FIELDS if isinstance(field, Field) and field.identity)})
 
 
 def _number(value: Any) -> Any:
@@ -427,7 +410,7 @@ class FrameTable:
         timed = np.flatnonzero(part.ts_ns[rows] != NO_TIME)
         times = part.ts_ns[rows][timed]
         columns.numbers("time_ns", timed, times)
-        columns.moments("time", timed, times // 1000)
+        columns.numbers("time", timed, times // 1000)
         columns.words("kind", everywhere, ["request", "response"], header.response[rows].astype(np.int64))
         for server in (False, True) if columns.has("name") else ():
             mine = np.flatnonzero(header.server[rows] == server)

@@ -45,57 +45,23 @@ _STORED: dict[object, pa.DataType] = {
 }
 _UNSIGNED = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64()}
 
-#: Columns that are not in the protocol table: context, header, key and value of the frame.
+_AS_PRINTED = """frame packet time connection direction offset length gap_before vbucket request_frame latency_us opaque
+    cas stream_id collection_inferred key_hex value_length xattrs_unread_hex""".split()
+_PROBLEM = {"text": pa.string(), "offset": pa.int64(), "length": pa.int64(), "code": pa.string()}
+#: Columns that are not in the protocol table: context, header, key and value of the frame. Words are not named here.
 _KNOWN: dict[str, pa.DataType] = {
-    "frame": pa.int64(),
-    "packet": pa.int64(),
-    "file": WORD,
-    "time": MOMENT,
+    **{key: _STORED[types.KEYS[key][0]] for key in _AS_PRINTED},
     "time_ns": pa.int64(),
-    "connection": pa.int32(),
-    "direction": pa.uint8(),
-    "src": WORD,
-    "dst": WORD,
-    "offset": pa.int64(),
-    "length": pa.int64(),
-    "gap_before": pa.int64(),
-    "confidence": WORD,
     "magic": pa.uint8(),
-    "kind": WORD,
     "opcode": pa.uint8(),
-    "name": WORD,
-    "layout": WORD,
-    "vbucket": pa.uint16(),
     "status": pa.uint16(),
-    "status_name": WORD,
-    "request_frame": pa.int64(),
-    "latency_us": pa.int64(),
-    "opaque": pa.uint32(),
-    "cas": pa.uint64(),
     "datatype": pa.uint8(),
-    "datatype_names": WORDS,
-    "stream_id": pa.int64(),
-    "features_names": WORDS,
     "collection": pa.uint32(),
-    "collection_inferred": pa.bool_(),
-    "collection_name": WORD,
     "key": pa.binary(),
-    "key_hex": pa.string(),
-    "value_length": pa.int64(),
     "value": pa.binary(),
     "value_json": pa.string(),
     "xattrs": pa.map_(pa.binary(), pa.binary()),
-    "xattrs_unread_hex": pa.string(),
-    "problems": pa.list_(
-        pa.struct(
-            [
-                pa.field("text", pa.string()),
-                pa.field("offset", pa.int64()),
-                pa.field("length", pa.int64()),
-                pa.field("code", pa.string()),
-            ]
-        )
-    ),
+    "problems": pa.list_(pa.struct([*_PROBLEM.items()])),
     "hints": WORDS,
 }
 #: Names in the flat record that differ here → the columns here.
@@ -112,7 +78,7 @@ def frames() -> pa.Schema:
     """Return the schema of ``frames``: a row for each frame, in the order of completion."""
     types = {**_KNOWN, "framing": _framing(), **_parts()}
     names = [name for flat in columns() for name in _INSTEAD.get(flat, (flat,))]
-    # Columns without a type in the table have the names of flags, or of an enumeration's value.
+    # Columns without a type hold words: where they are captured, and the names of flags and of an enumeration's values.
     words = {name: WORDS if name.endswith("_names") else WORD for name in names}
     return versioned(FRAMES, [pa.field(name, types.get(name, words[name])) for name in names])
 
@@ -156,13 +122,13 @@ def _framing() -> pa.DataType:
     for kind in (*REQUEST_INFOS.values(), *RESPONSE_INFOS.values()):
         parts |= {part.name: _scalar(part) for part in kind.parts}
     parts["frame_info_data"] = pa.binary()
-    return pa.list_(pa.struct([pa.field(name, kind) for name, kind in parts.items()]))
+    return pa.list_(pa.struct([*parts.items()]))
 
 
 def _parts() -> dict[str, pa.DataType]:
     """Return the type of every field and list in extras or values of the protocol table."""
     types: dict[str, pa.DataType] = {}
-    for part in _table():
+    for part in protocol_parts():
         kind = _type(part)
         name = part.key if isinstance(part, Field) else part.name
         # A name has one column: where widths differ, the wider type holds both.
@@ -171,7 +137,8 @@ def _parts() -> dict[str, pa.DataType]:
     return types
 
 
-def _table() -> Iterator[Field | Blob | Repeat]:
+def protocol_parts() -> Iterator[Field | Blob | Repeat]:
+    """Yield the parts of extras and values of all messages; of a table of FlatBuffers its slots."""
     for message in (*MESSAGES.values(), *PUSHES.values()):
         for layout in message.layouts:
             for part in (*layout.extras, *layout.parts):

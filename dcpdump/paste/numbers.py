@@ -12,6 +12,7 @@ from dcpdump.errors import PasteError
 from dcpdump.paste.clipboard import without_line_numbers
 from dcpdump.paste.pasted import (
     CUT,
+    PREFIXES,
     Pasted,
     begins_frame,
     has_header,
@@ -23,7 +24,7 @@ from dcpdump.paste.pasted import (
     unprefixed,
     unwrapped,
 )
-from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.startup import lazy_pattern
 from dcpdump.text import counted
 
@@ -77,6 +78,9 @@ def number(text: str) -> int | None:
     return sign * int(digits[:4400].replace("_", "") or "0", base)
 
 
+_OCTAL = lazy_pattern("[0-3][0-7]{2}")
+
+
 def bytes_of_decimals(tokens: Sequence[str]) -> bytes | None:
     """Return decimal tokens as bytes, negative ones as signed bytes; None when one is not a byte."""
     values = [int(t) for t in tokens]
@@ -90,17 +94,16 @@ def number_list(tokens: Sequence[str], bracketed: bool) -> Pasted | None:
     """
     longest = max(map(len, tokens))
     decimal = bytes_of_decimals(tokens) if longest <= 3 else None
-    if longest == 3:
-        octal = None
-        if all(len(t) == 3 and set(t) <= set("01234567") and t < "400" for t in tokens):
-            octal = bytes(int(t, 8) for t in tokens)
-        if octal is not None and decimal is not None and begins_frame(octal) == begins_frame(decimal):
+    if longest == 3 and all(map(_OCTAL.fullmatch, tokens)):
+        octal = bytes(int(t, 8) for t in tokens)
+        if decimal is not None and begins_frame(octal) == begins_frame(decimal):
             raise _undecided("octal or decimal", tokens)
-        if octal is not None and (decimal is None or begins_frame(octal)):
+        if decimal is None or begins_frame(octal):
             return Pasted("octal bytes", (octal,))
-        return None if decimal is None else Pasted("decimal list", (decimal,))
     if decimal is None:
         return None
+    if longest == 3:
+        return Pasted("decimal list", (decimal,))
     as_hex = bytes(int(t, 16) for t in tokens)
     padded = all(len(t) == 2 for t in tokens)
     if as_hex == decimal:
@@ -227,21 +230,18 @@ def _read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
         return Pasted("decimal list", (data,), notes) if data else None
     split = [[t for t in _BREAKS.split(line) if t] for line in lines]
     tokens = [t for line in split for t in line]
-    if len(tokens) >= HEADER_LENGTH and all(map(_BITS.fullmatch, tokens)):
-        bits = bytes(int(t, 2) for t in tokens)
-        if begins_frame(bits):
-            return Pasted("bits", (bits,), notes)
+    if len(tokens) >= HEADER_LENGTH and all(map(_BITS.fullmatch, tokens)) and int(tokens[0], 2) in MAGICS:
+        return Pasted("bits", (bytes(int(t, 2) for t in tokens),), notes)
     if not tokens or not all(_HEX_TOKEN.fullmatch(t) for t in tokens):
         return None
     unnumbered = without_line_numbers("\n".join(line.lstrip(_SEPARATORS) for line in lines))
     if _begins(unnumbered) and not _begins(text):
         return _read_bare(unnumbered, (*notes, "line numbers dropped"))
     bare = [[unprefixed(t) for t in line] for line in split]
-    prefixed = sum(t != unprefixed(t) for t in tokens)
-    if 1 < prefixed == len(tokens) and max(map(len, tokens)) > 4:
+    if len(tokens) > 1 and all(t[:2] in PREFIXES for t in tokens) and max(map(len, tokens)) > 4:
         data = _words([unprefixed(t) for t in tokens], tokens[0])
         return Pasted("0x words", (data,), (*notes, "the words are read in the order that they are written"))
-    if not prefixed and len(tokens) > 1 and "".join(tokens).isdecimal():
+    if len(tokens) > 1 and "".join(tokens).isdecimal():
         decided = number_list(tokens, bracketed="," in text)
         if decided is not None:
             return decided.noted(*notes)

@@ -117,7 +117,7 @@ def refuse_odd(text: str, *, line: int = 1, few: int = _FEW) -> None:
     for number, one in enumerate(text.split("\n"), line):
         for separator in (_BLANKS, _MARKS):
             tokens = [token for part in separator.split(one) if (token := part.strip(_QUOTES))]
-            at = _odd(tokens, few)
+            at = _odd_token(tokens, few)
             if at is not None:
                 raise odd_byte(tokens[at], number, " ".join(tokens[max(0, at - 3) : at]))
         for word in _WORD.findall(one):
@@ -127,7 +127,7 @@ def refuse_odd(text: str, *, line: int = 1, few: int = _FEW) -> None:
                 raise _odd_digit(wrong[0], number, word[: word.index(wrong[0])])
 
 
-def _odd(tokens: Sequence[str], few: int) -> int | None:
+def _odd_token(tokens: Sequence[str], few: int) -> int | None:
     """Return the index of the token in a byte's place: one between bytes, or else one beside them; or None."""
     are_bytes = [_BYTES.fullmatch(token) is not None for token in tokens]
     if sum(len(token) // 2 for token, is_bytes in zip(tokens, are_bytes, strict=True) if is_bytes) < few:
@@ -169,15 +169,15 @@ def odd_byte(token: str, line: int, before: str) -> PasteError:
     meant = token.translate(_LETTERS)
     is_meant = meant != token and _BYTES.fullmatch(meant)
     hint = f"did you mean {meant}?" if is_meant else "put the byte there, or take it out"
-    return PasteError(f"{token[:24]!r} is not a byte", _place(line, before), hint)
+    return _odd(f"{token[:24]!r} is not a byte", line, before, hint)
 
 
 def _odd_digit(characters: str, line: int, before: str) -> PasteError:
-    return PasteError(f"{characters!r} is not a hex digit", _place(line, before), "each byte takes two hex digits")
+    return _odd(f"{characters!r} is not a hex digit", line, before, "each byte takes two hex digits")
 
 
-def _place(line: int, before: str) -> str:
-    return f"line {line}, after {before[-8:].strip()!r}" if before.strip() else f"line {line}"
+def _odd(what: str, line: int, before: str, hint: str) -> PasteError:
+    return PasteError(what, f"line {line}" + (f", after {before[-8:].strip()!r}" if before.strip() else ""), hint)
 
 
 # -- captures and packed files, known by their first bytes --------------------------------------------
@@ -186,26 +186,24 @@ def _place(line: int, before: str) -> str:
 NAME = "CAPTURE"
 
 _READ = f"dcpdump read {NAME}"
-_ARCHIVE = "a ZIP archive"  #: which the other commands do not read either
-#: first bytes, what begins so, and what prints the bytes inside of it as they are
-_KINDS: tuple[tuple["re.Pattern[bytes]", str, str], ...] = tuple(
-    (lazy_pattern(begins, re.DOTALL), what, f"{unpack} {NAME} | dcpdump explain" if unpack else "")
-    for begins, what, unpack in (
-        (rb"\xa1\xb2(?:\xc3\xd4|\x3c\x4d|\xcd\x34)|(?:\xd4\xc3|\x4d\x3c|\x34\xcd)\xb2\xa1", "a pcap capture", ""),
-        (rb"\n\r\r\n.{4}(?:\x1a\x2b\x3c\x4d|\x4d\x3c\x2b\x1a)", "a pcapng capture", ""),
-        (rb"\x1f\x8b\x08", "gzip data", "gzip -dc"),
-        (rb"\x28\xb5\x2f\xfd", "zstd data", "zstd -dc"),
-        (rb"\xfd7zXZ\x00", "xz data", "xz -dc"),
-        (rb"BZh[1-9]1AY&SY", "bzip2 data", "bzip2 -dc"),
-        (rb"\x04\x22\x4d\x18", "lz4 data", "lz4 -dc"),
-        (rb"PK\x03\x04", _ARCHIVE, "unzip -p"),
+#: First bytes, what begins so, and what shows what is inside.
+_KINDS = [
+    (lazy_pattern(begins, re.DOTALL), what, hints)
+    for begins, what, *hints in (
+        (rb"\xa1\xb2(?:\xc3\xd4|\x3c\x4d|\xcd\x34)|(?:\xd4\xc3|\x4d\x3c|\x34\xcd)\xb2\xa1", "a pcap capture", _READ),
+        (rb"\n\r\r\n.{4}(?:\x1a\x2b\x3c\x4d|\x4d\x3c\x2b\x1a)", "a pcapng capture", _READ),
+        (rb"\x1f\x8b\x08", "gzip data", _READ, f"gzip -dc {NAME} | dcpdump explain"),
+        (rb"\x28\xb5\x2f\xfd", "zstd data", _READ, f"zstd -dc {NAME} | dcpdump explain"),
+        (rb"\xfd7zXZ\x00", "xz data", _READ, f"xz -dc {NAME} | dcpdump explain"),
+        (rb"BZh[1-9]1AY&SY", "bzip2 data", _READ, f"bzip2 -dc {NAME} | dcpdump explain"),
+        (rb"\x04\x22\x4d\x18", "lz4 data", _READ, f"lz4 -dc {NAME} | dcpdump explain"),
+        (rb"PK\x03\x04", "a ZIP archive", f"unzip -p {NAME} | dcpdump explain"),  # which other commands do not read
     )
-)
+]
 
 
 def refuse_files(data: bytes) -> None:
     """Raise PasteError where ``data`` is a capture or a packed file: as a frame it could only be nonsense."""
-    for begins, what, unpack in _KINDS:
+    for begins, what, (hint, *more) in _KINDS:
         if begins.match(data):
-            hints = [hint for hint in (_READ if what is not _ARCHIVE else "", unpack) if hint]
-            raise PasteError(f"this is {what}, not a paste", "", hints[0], tuple(hints[1:]))
+            raise PasteError(f"this is {what}, not a paste", "", hint, tuple(more))
