@@ -6,13 +6,13 @@ with bytes outside its dumps, is refused or left to other forms: nothing is drop
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
 from dcpdump.paste.encodings import Digits, unescape
-from dcpdump.paste.numbers import bytes_of_decimals
+from dcpdump.paste.numbers import bytes_of
 from dcpdump.paste.packet_dumps import with_reassembled
 from dcpdump.paste.pasted import CUT, LIMIT, PREFIXES, Pasted, begins_frame, maybe_swapped, odd_byte, unprefixed
 from dcpdump.startup import lazy_pattern
@@ -69,31 +69,20 @@ _SEPARATOR = lazy_pattern(r"[ \t]+(?:\|[ \t]+)?|-(?=[0-9a-fA-F]{2})|,[ \t]*|$")
 
 
 class _Kind(NamedTuple):
-    """What the cells of a dump are: a pattern of one, and the bytes that a match of it stands for."""
+    """What the cells of a dump are: a pattern of one, its digits in a group, and their base."""
 
     name: str
     cell: "re.Pattern[str]"
-    value: Callable[["re.Match[str]"], bytes | None]
+    base: int
 
 
-def _hex(cell: "re.Match[str]") -> bytes | None:
-    digits = cell[1] or cell[2]
-    if len(digits) % 2:
-        return bytes.fromhex("0" + digits) if cell[1] and len(digits) == 1 else None
-    return bytes.fromhex(digits)
-
-
-def _decimal(cell: "re.Match[str]") -> bytes | None:
-    return bytes_of_decimals([cell[1]])
-
-
-HEX = _Kind("hex", lazy_pattern(r"0[xX]([0-9a-fA-F]{1,16})|([0-9a-fA-F]{2,64})"), _hex)
+HEX = _Kind("hex", lazy_pattern(r"0[xX]((?:[0-9a-fA-F]{2}){1,8}|[0-9a-fA-F])|((?:[0-9a-fA-F]{2}){1,32})"), 16)
 _KINDS = (
     HEX,
-    _Kind("xxd -b", lazy_pattern(r"[01]{8}"), lambda cell: bytes([int(cell[0], 2)])),
-    _Kind("od -t o1", lazy_pattern(r"[0-3][0-7]{2}"), lambda cell: bytes([int(cell[0], 8)])),
-    _Kind("gdb x/c", lazy_pattern(r"(-?\d{1,3})[ \t]+'(?:\\[^']+|\\'|[^'])'"), _decimal),
-    _Kind("od -t u1", lazy_pattern(r"(-?\d{1,3})"), _decimal),
+    _Kind("xxd -b", lazy_pattern(r"([01]{8})"), 2),
+    _Kind("od -t o1", lazy_pattern(r"([0-3][0-7]{2})"), 8),
+    _Kind("gdb x/c", lazy_pattern(r"(-?\d{1,3})[ \t]+'(?:\\[^']+|\\'|[^'])'"), 10),
+    _Kind("od -t u1", lazy_pattern(r"(-?\d{1,3})"), 10),
 )
 
 
@@ -103,7 +92,8 @@ def cells(rest: str, kind: _Kind) -> list[_Cell]:
     position = origin = len(rest) - len(rest.lstrip(" \t"))
     while cell := kind.cell.match(rest, position):
         separator = _SEPARATOR.match(rest, cell.end())
-        data = kind.value(cell) if separator else None
+        digits = cell[cell.lastindex or 0]
+        data = bytes.fromhex(digits.zfill(2)) if kind is HEX else bytes_of([digits], kind.base)
         if separator is None or data is None:
             break
         found.append(_Cell(cell.start() - origin, cell.end() - origin, data))
@@ -137,13 +127,10 @@ def shows(tail: str, data: bytes) -> bool:
 
 
 def _agrees(text: str, data: bytes) -> bool:
-    for character, byte in zip(text, data, strict=False):
-        if 0x20 <= byte < 0x7F:
-            if character not in (chr(byte), "."):
-                return False
-        elif character.isascii() and character.isalnum():
-            return False
-    return True
+    return all(
+        character in (chr(byte), ".") if 0x20 <= byte < 0x7F else not (character.isascii() and character.isalnum())
+        for character, byte in zip(text, data, strict=False)
+    )
 
 
 def apart(tail: str) -> bool:
@@ -250,12 +237,8 @@ def _ends_in_repeats(line: int) -> PasteError:
 
 def _exactly(row_cells: list[_Cell], count: int) -> list[_Cell]:
     """Return the first cells that make ``count`` bytes, or nothing when no boundary is there."""
-    total = 0
-    for index, cell in enumerate(row_cells):
-        total += len(cell.data)
-        if total >= count:
-            return row_cells[: index + 1] if total == count else []
-    return []
+    sizes = list(accumulate(len(cell.data) for cell in row_cells))
+    return row_cells[: sizes.index(count) + 1] if count in sizes else []
 
 
 def _last(rest: str, row_cells: list[_Cell], columns: list[_Cell], guttered: bool) -> list[_Cell]:
@@ -265,21 +248,22 @@ def _last(rest: str, row_cells: list[_Cell], columns: list[_Cell], guttered: boo
         return row_cells
     if columns:
         # Bytes stand under bytes: the text column of a short last line does not.
-        limit = 0
-        for cell, above in zip(row_cells, columns, strict=False):
-            if cell.start != above.start or len(cell.data) > len(above.data):
-                break
-            limit += 1
+        under = [
+            cell.start == above.start and len(cell.data) <= len(above.data)
+            for cell, above in zip(row_cells, columns, strict=False)
+        ]
+        limit = [*under, False].index(False)
     longest = len(row_cells) if limit == len(columns) else limit  # no row above may have been as long
-    for count in range(longest, 0, -1):
-        taken = row_cells[:count]
-        tail = behind(rest, taken)
-        if (tail.strip() or not guttered) and shows(tail, _bytes_of(taken)):
-            return taken
-        if not tail.strip() and not guttered:
-            return taken
-    if limit and apart(behind(rest, row_cells[:limit])):
-        return row_cells[:limit]
+    shown = _shown(rest, row_cells[:longest], bare=not guttered)
+    return shown or (row_cells[:limit] if limit and apart(behind(rest, row_cells[:limit])) else [])
+
+
+def _shown(rest: str, row_cells: list[_Cell], *, bare: bool = False) -> list[_Cell]:
+    """Return as many cells as are followed by their text column; ``bare``: or by nothing."""
+    for count in range(len(row_cells), 0, -1):
+        tail = behind(rest, row_cells[:count]).strip()
+        if shows(tail, _bytes_of(row_cells[:count])) if tail else bare:
+            return row_cells[:count]
     return []
 
 
@@ -547,7 +531,7 @@ def read_text_column(text: str) -> Pasted | None:
         return None
     for line in lines:
         row = cells(line, HEX)
-        taken = _shown(line.lstrip(), row)
+        taken = _shown(line, row)
         if taken:
             if between:
                 parts.append(bytearray())
@@ -558,14 +542,6 @@ def read_text_column(text: str) -> Pasted | None:
     if not parts or min(map(len, parts)) < 8 or sum(map(len, parts)) < 4 * len(lines):
         return None
     return Pasted("hex + ASCII columns", tuple(bytes(part) for part in parts))
-
-
-def _shown(line: str, row: list[_Cell]) -> list[_Cell]:
-    for count in range(len(row), 0, -1):
-        tail = line[row[count - 1].end :]
-        if tail.strip() and shows(tail, _bytes_of(row[:count])):
-            return row[:count]
-    return []
 
 
 # -- the specification's grids ------------------------------------------------------------------------

@@ -81,10 +81,10 @@ def number(text: str) -> int | None:
 _OCTAL = lazy_pattern("[0-3][0-7]{2}")
 
 
-def bytes_of_decimals(tokens: Sequence[str]) -> bytes | None:
-    """Return decimal tokens as bytes, negative ones as signed bytes; None when one is not a byte."""
-    values = [int(t) for t in tokens]
-    return bytes(v & 0xFF for v in values) if all(-128 <= v <= 255 for v in values) else None
+def bytes_of(tokens: Sequence[str], base: int = 10) -> bytes | None:
+    """Return numbers as bytes, negative ones as signed bytes; None when one is not a byte."""
+    values = [int(token, base) for token in tokens]
+    return bytes(value & 0xFF for value in values) if all(-128 <= value <= 255 for value in values) else None
 
 
 def number_list(tokens: Sequence[str], bracketed: bool) -> Pasted | None:
@@ -93,7 +93,7 @@ def number_list(tokens: Sequence[str], bracketed: bool) -> Pasted | None:
     ``bracketed``: they stand in a list as programs print them, where decimal is usual.
     """
     longest = max(map(len, tokens))
-    decimal = bytes_of_decimals(tokens) if longest <= 3 else None
+    decimal = bytes_of(tokens) if longest <= 3 else None
     if longest == 3 and all(map(_OCTAL.fullmatch, tokens)):
         octal = bytes(int(t, 8) for t in tokens)
         if decimal is not None and begins_frame(octal) == begins_frame(decimal):
@@ -226,7 +226,7 @@ def _read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
     """Return the bytes of digits and separators that are not all spelled alike with their base, or None."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     if re.search(r"(?<![0-9A-Fa-f])-\d", text) and _SIGNED.fullmatch(text):
-        data = bytes_of_decimals([t for t in re.split(r"[\s,;]+", text) if t])
+        data = bytes_of([t for t in re.split(r"[\s,;]+", text) if t])
         return Pasted("decimal list", (data,), notes) if data else None
     split = [[t for t in _BREAKS.split(line) if t] for line in lines]
     tokens = [t for line in split for t in line]
