@@ -20,19 +20,13 @@ from dcpdump.cli.options import (
     summary_options,
 )
 from dcpdump.cli.sink import Sink, folder_of, saying_what_is_left
-from dcpdump.errors import ExitCode
+from dcpdump.errors import DcpdumpError, ExitCode
 from dcpdump.text import INSTALL_TABLES, counted
 
 # -- what the commands that write tables share: the tables' names, and the package that they need -----
 
 #: All tables. ``files`` is always written: it says what was read.
 TABLES = ("frames", "gaps", "streams", "findings", "files")
-
-
-class ExtraMissing(click.UsageError):
-    """An optional package is not installed."""
-
-    hint = INSTALL_TABLES
 
 
 def _table_names(value: str) -> tuple[str, ...]:
@@ -57,7 +51,7 @@ def cut_notes(rows: int, value_bytes: int | None) -> Iterator[str]:
 
 
 def need_pyarrow() -> None:
-    """Raise a usage error where the package for tables is missing."""
+    """Raise DcpdumpError where the package for tables is missing."""
     # Arrow's own pools keep what is freed for later: a fifth more memory, and no time is gained. It is read only once.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     try:
@@ -65,7 +59,7 @@ def need_pyarrow() -> None:
     except ImportError as error:
         if error.name != "pyarrow":
             raise
-        raise ExtraMissing("tables need pyarrow, which is not installed") from error
+        raise DcpdumpError("tables need pyarrow, which is not installed", hint=INSTALL_TABLES) from error
 
 
 FORMATS = ("parquet", "arrow", "csv")

@@ -156,12 +156,11 @@ _JUDGES = ("check", "diagnose")
 Sections = dict[str, dict[str, Any]]
 
 
-class ConfigError(click.UsageError):
+class ConfigError(DcpdumpError):
     """What a file of defaults, or a variable, says is not right."""
 
     def __init__(self, path: str, what: str, hint: str = "dcpdump help config") -> None:
-        super().__init__(f"{path}: {what}")
-        self.hint = hint
+        super().__init__(f"{path}: {what}", hint=hint)
 
 
 def config_path() -> str | None:

@@ -5,8 +5,8 @@ from importlib.resources import files
 import click
 
 from dcpdump.cli.grouped import command
-from dcpdump.cli.main import CommandError
 from dcpdump.cli.sink import Sink
+from dcpdump.errors import DcpdumpError
 from dcpdump.text import nearest
 
 
@@ -51,6 +51,6 @@ def help_command(ctx: click.Context, name: str | None) -> None:
     else:
         near = nearest(name, [*found, *group.list_commands(ctx)], n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"pages are {', '.join(found)}"
-        raise CommandError(f"there is no page {name!r}", hint)
+        raise DcpdumpError(f"there is no page {name!r}", hint=hint)
     with Sink(None, paged=True) as sink:
         sink.write(text)

@@ -130,7 +130,7 @@ class LazyGroup(BriefHelp, click.Group):
                 return self._with_defaults(ctx, "read", args)
             near = nearest(word, COMMANDS, n=1)
             hint = f"did you mean '{near[0]}'?" if near else "dcpdump --help lists the commands"
-            raise CommandError(f"no such command or file: {word!r}", hint)
+            raise DcpdumpError(f"no such command or file: {word!r}", hint=hint)
         return self._with_defaults(ctx, word, args[1:])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -161,14 +161,6 @@ class LazyGroup(BriefHelp, click.Group):
     def format_brief(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands."""
         self.format_commands(ctx, formatter)
-
-
-class CommandError(click.UsageError):
-    """A usage error with a hint."""
-
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
 
 
 #: Options of the group that may stand behind a command too, and those that may not.
@@ -279,7 +271,7 @@ def outcome(words: list[str]) -> int:
         if isinstance(error, click.NoSuchOption):
             error = click.NoSuchOption(error.option_name, None, _near_options(error), error.ctx)
         hint = f"{error.ctx.command_path} --help" if error.ctx else "dcpdump --help"
-        return _complain(error.format_message(), (getattr(error, "hint", "") or hint,), ExitCode.USAGE)
+        return _complain(error.format_message(), (hint,), ExitCode.USAGE)
     except DcpdumpError as error:
         if debug:
             raise
