@@ -11,9 +11,9 @@ May import ``diagnosis``, ``compare``, ``check``, ``streams`` and what is below 
 from collections.abc import Callable
 
 from dcpdump.clock import PLAIN_TIMES, FrameTimes
-from dcpdump.record import Record
+from dcpdump.record import Record, as_json, columns
 from dcpdump.render import line, table
-from dcpdump.render.objects import csv_header, csv_text, ndjson_text
+from dcpdump.render.objects import csv_row, csv_text, dump
 from dcpdump.render.style import Line, LineKind, Palette
 from dcpdump.startup import dataclass
 
@@ -59,6 +59,11 @@ def _one_line(record: Record, view: View) -> str:
     return f"{view.palette.paint(view.marked(drawn))}\n"
 
 
+def _object(record: Record, view: View) -> str:
+    row = as_json(record, value_bytes=view.value_bytes)
+    return dump(row | {"context": True} if view.context else row) + "\n"
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """One format: what it writes before all frames, and for each frame."""
@@ -71,6 +76,6 @@ OUTPUTS: dict[str, Output] = {
     "table": Output(_drawn(table.lines)),
     "grid": Output(_drawn(table.grid_lines)),
     "line": Output(_one_line),
-    "ndjson": Output(lambda record, view: ndjson_text(record, view.value_bytes, context=view.context is True) + "\n"),
-    "csv": Output(lambda record, view: csv_text(record, view.value_bytes) + "\r\n", lambda: csv_header() + "\r\n"),
+    "ndjson": Output(_object),
+    "csv": Output(lambda record, view: csv_text(record, view.value_bytes), lambda: csv_row(columns()) + "\r\n"),
 }

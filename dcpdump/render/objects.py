@@ -203,12 +203,6 @@ def _plain(part: Field | Blob) -> Schema:
 # -- rows and frames: one JSON object a line, or one line of csv --------------------------------------
 
 
-def ndjson_text(record: Record, value_bytes: int | None, *, context: bool = False) -> str:
-    """Return the frame as one line of JSON. ``context``: it was not chosen, but is near a frame that was."""
-    row = as_json(record, value_bytes=value_bytes)
-    return dump(row | {"context": True} if context else row)
-
-
 def dump(row: Json) -> str:
     """Return an object as one line, UTF-8, without control characters."""
     return safe_json(json.dumps(row, ensure_ascii=False))
@@ -219,15 +213,10 @@ def without_none(row: Json) -> Json:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def csv_header() -> str:
-    """Return the row of column names."""
-    return csv_row(columns())
-
-
 def csv_text(record: Record, value_bytes: int | None) -> str:
-    """Return the frame as one row."""
+    """Return the frame as one row of the columns that all frames have."""
     flat = _flat(as_json(record, value_bytes=value_bytes))
-    return csv_row([flat.get(name, "") for name in columns()])
+    return csv_row([flat.get(name, "") for name in columns()]) + "\r\n"
 
 
 def _flat(row: Json) -> Json:
