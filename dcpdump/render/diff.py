@@ -76,11 +76,6 @@ def _precise(ns: int) -> str:
     return f"{ns / 1_000_000:.3f} ms" if ns < 1_000_000_000 else f"{ns / 1_000_000_000:,.6f} s"
 
 
-def _way_counts(way: Way) -> dict[str, int]:
-    only = [len(rows) for rows, _ in way.only]
-    return {"both": way.equal, "only_a": only[0], "only_b": only[1], "changed": len(way.changed), "moved": way.moved}
-
-
 def _name(row: Any) -> str:
     opcode, magic = int(row["opcode"]), magic_of(int(row["magic"]))
     return message_name(find(opcode), opcode, response=magic.response)
@@ -372,7 +367,8 @@ class DiffRows:
         out = dict.fromkeys(_TOTALS, 0)
         for each in self._found.linked:
             for way in each.ways:
-                for name, count in _way_counts(way).items():
+                counts = way.equal, *(len(rows) for rows, _ in way.only), len(way.changed), way.moved
+                for name, count in zip(_TOTALS, counts, strict=True):
                     out[name] += count
         for of, name in enumerate(("only_a", "only_b")):
             out[name] += sum(self._found.sides[of].frames_of(number) for number in self._found.alone[of])

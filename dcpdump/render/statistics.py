@@ -1,6 +1,6 @@
 """Write statistics as text for people (tables, a heat map of the vbuckets, a line of throughput), and as objects."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dcpdump.batch.hot_keys import HotKey
@@ -192,17 +192,13 @@ def _ends(found: Statistics) -> list[CountedRow]:
     for ends, traffic in found.ends.items():
         if traffic.first_ns is not None and traffic.last_ns is not None:
             times.setdefault(ends.connection, TimedAmount()).at(traffic.first_ns, traffic.last_ns)
-    rows = [
-        CountedRow(ends, (ends.connection, ends.direction), traffic, *_about(found, times, ends.connection))
-        for ends, traffic in found.ends.items()
-    ]
+    rows = []
+    for ends, traffic in found.ends.items():
+        client = found.clients.get(ends.connection, _NOBODY)
+        seconds = _seconds(times.get(ends.connection, TimedAmount()))
+        lasting = seconds if seconds >= _SHORTEST else None
+        rows.append(CountedRow(ends, (ends.connection, ends.direction), traffic, client, lasting))
     return sorted(rows, key=lambda row: row.name)
-
-
-def _about(found: Statistics, times: Mapping[int, TimedAmount], connection: int) -> tuple[Client, float | None]:
-    """Return who the client of a connection is, and how many seconds are between its first and its last frame."""
-    client, seconds = found.clients.get(connection, _NOBODY), _seconds(times.get(connection, TimedAmount()))
-    return client, seconds if seconds >= _SHORTEST else None
 
 
 def _vbuckets(found: Statistics) -> list[CountedRow]:

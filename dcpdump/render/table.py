@@ -144,7 +144,8 @@ def table_rows(record: Record, value_bytes: int | None) -> list[TableRow]:
         if field.group == "items" and field.item != item:
             item = field.item
             rows.append(TableRow(f"Body (item {item}):", "", ""))
-        indent = "" if field.section in (Section.HEADER, Section.KEY) or _is_whole_value(field) else "  "
+        whole = isinstance(field.field, Blob) and field.group in ("", "secret") and field.field.label[0].isupper()
+        indent = "" if whole or field.section in (Section.HEADER, Section.KEY) else "  "
         rows.append(
             TableRow(
                 indent + field.field.label,
@@ -170,10 +171,6 @@ def row_texts(rows: Sequence[TableRow]) -> list[str]:
         there = row.offsets or row.text
         out.append(f"{row.label:<{label}} {row.offsets:<{offset}}: {row.text}".rstrip() if there else row.label)
     return out
-
-
-def _is_whole_value(field: FieldValue) -> bool:
-    return isinstance(field.field, Blob) and field.group in ("", "secret") and field.field.label[0].isupper()
 
 
 def _text(record: Record, field: FieldValue, value_bytes: int | None) -> str:
