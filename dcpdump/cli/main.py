@@ -31,15 +31,10 @@ from dcpdump.text import nearest
 _BUILT = "dcpdump.built"  #: in a context: whether the version is to say how it was built
 
 
-def note_built(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    """Note whether the version is to say how it was built."""
-    ctx.meta[_BUILT] = asked
-
-
 def print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     """Print the version where it is asked for, and end."""
     if asked:
-        built = f" ({'compiled' if is_compiled() else 'interpreted'})" if ctx.meta.get(_BUILT) else ""
+        built = f" ({'compiled' if is_compiled() else 'interpreted'})" if ctx.meta[_BUILT] else ""
         click.echo(f"dcpdump {__version__}{built}")
         ctx.exit()
 
@@ -92,8 +87,7 @@ class LazyGroup(BriefHelp, click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse arguments, those of the group first, wherever they stand; where no command is named, ``read``."""
-        if "--version" in args:
-            return super().parse_args(ctx, sorted(args, key="-v".__ne__))  # -v must be known before it is printed
+        ctx.meta[_BUILT] = "-v" in args  # which must be known before the version is printed
         own = [arg for arg in args if arg in _ANYWHERE]
         others = [arg for arg in args if arg not in _ANYWHERE]
         asks_here = not others or others[0] in _OF_GROUP or not others[0].startswith("-") or others[0] == "-"
@@ -173,14 +167,7 @@ _SETTINGS: dict[str, Any] = {"auto_envvar_prefix": "DCPDUMP"}
 
 
 @click.group(cls=LazyGroup, context_settings=_SETTINGS)
-@click.option(
-    "-v",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=note_built,
-    help="With --version: say whether it is compiled.",
-)
+@click.option("-v", is_flag=True, expose_value=False, help="With --version: say whether it is compiled.")
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Print the version."
 )
