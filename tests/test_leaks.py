@@ -1,7 +1,6 @@
 """What --redact and redact hide is nowhere: in no command, no format, no file, no note, in no spelling."""
 
 import re
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from dcpdump.spec.field import Blob
 from dcpdump.streams.dissection import Watching
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
+from tests.support import traces
 from tests.support.check_cases import CASES
 from tests.support.console import Printed, run
 from tests.support.conversation import packets, said
@@ -52,18 +52,9 @@ COMMANDS = [
 
 
 def spellings(stem: bytes) -> Iterator[str]:
-    """Yield what a stem looks like in an output: in hex, in base64 at each alignment, as UTF-16, as numbers."""
-    yield stem.decode()
-    yield stem.hex()
+    """Yield what a stem looks like in an output: as any text may, and as numbers."""
     yield stem.hex().upper()
-    yield stem.hex(" ")
-    yield "".join(f"\\x{byte:02x}" for byte in stem)
-    for wide in ("utf-16-le", "utf-16-be"):
-        yield stem.decode().encode(wide).decode("latin-1")
-        yield stem.decode().encode(wide).hex()
-    for skip in range(3):
-        cut = stem[skip:]
-        yield b64encode(cut[: len(cut) - len(cut) % 3]).decode()
+    yield from traces.spellings(stem)
     yield from as_numbers(stem)
 
 

@@ -219,16 +219,6 @@ def test_no_bytes_raise(link_type: int, data: bytes) -> None:
     Layers().feed(packet(data, link_type=link_type))
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.sampled_from(sorted(ENCAPSULATIONS)), st.data())
-def test_no_damage_raises(name: str, data: st.DataObject) -> None:
-    link_type, good = ENCAPSULATIONS[name]
-    bad = bytearray(good[: data.draw(st.integers(0, len(good)))])
-    for at in data.draw(st.lists(st.integers(0, max(len(bad) - 1, 0)), max_size=6)):
-        bad[at : at + 1] = bytes((data.draw(st.integers(0, 255)),))
-    Layers().feed(packet(bytes(bad), link_type=link_type, wire_length=len(good)))
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(["Ethernet IPv4", "Ethernet IPv6", "SLL", "SLL IPv6"]), st.data())
 def test_the_short_way_never_differs_from_the_long_one(name: str, data: st.DataObject) -> None:

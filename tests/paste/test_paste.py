@@ -543,14 +543,9 @@ def test_bytes_that_only_resemble_a_packet_stay_as_they_are() -> None:
 # Totality ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def lines_behind(prefix: str, text: str) -> str:
-    """Return ``text`` with something before each of its lines."""
-    return "\n".join(prefix + line for line in text.rstrip("\n").split("\n"))
-
-
 def in_mail(text: str) -> str:
     """Return ``text`` as it is quoted in the answer to a mail."""
-    return f"On Tue, 12 Nov, Bob <bob@example.com> wrote:\n{lines_behind('> ', text)}\n\nThis looks like DCP.\n"
+    return f"On Tue, 12 Nov, Bob <bob@example.com> wrote:\n{prefixed('> ', text)}\n\nThis looks like DCP.\n"
 
 
 QUOTES = STREAM_END[:24] + b'{"a": "x y", "b": "10:20:30", "c": "80 57 00 05"}' * 3
@@ -564,24 +559,24 @@ LOG = "2025-11-20T12:00:00.123Z DEBUG mc.dcp: "
 PARTS_OF_PAGES = {
     "base64 in a mail": (f"Hi,\n\nthe node sent this:\n\n{BASE64}\nAny idea?\n", STREAM_REQUEST),
     "base64 in the answer to a mail": (in_mail(BASE64), STREAM_REQUEST),
-    "base64 in a log": (lines_behind(LOG, BASE64), STREAM_REQUEST),
+    "base64 in a log": (prefixed(LOG, BASE64), STREAM_REQUEST),
     "base64 below a prompt": (f"[root@node1 ~]# base64 frame\n{BASE64}[root@node1 ~]# \n", STREAM_REQUEST),
     "an escaped string with blanks behind it": (ESCAPED.replace("\n", "   \n"), STREAM_REQUEST),
-    "an escaped string that was quoted twice": (lines_behind(">> ", ESCAPED), STREAM_REQUEST),
-    "an escaped string in a log": (lines_behind(LOG, ESCAPED), STREAM_REQUEST),
+    "an escaped string that was quoted twice": (prefixed(">> ", ESCAPED), STREAM_REQUEST),
+    "an escaped string in a log": (prefixed(LOG, ESCAPED), STREAM_REQUEST),
     "an escaped string with line numbers": (ESCAPED_LINES, STREAM_REQUEST),
     "decimal numbers in HTML": (f"<pre><code>{DECIMAL}</code></pre>", STREAM_REQUEST),
     "octal numbers in HTML": (f"<pre><code>{OCTAL}</code></pre>", STREAM_REQUEST),
     "what a debugger printed, in HTML": (f"<pre>{FORMS['gdb x/xb'](STREAM_REQUEST)}</pre>", STREAM_REQUEST),
-    "quotes in the text beside bytes, quoted": (lines_behind(">> ", xxd(QUOTES, 24, 8)), QUOTES),
-    "quotes in the text beside bytes, in a log": (lines_behind(LOG, xxd(QUOTES, 24, 8)), QUOTES),
+    "quotes in the text beside bytes, quoted": (prefixed(">> ", xxd(QUOTES, 24, 8)), QUOTES),
+    "quotes in the text beside bytes, in a log": (prefixed(LOG, xxd(QUOTES, 24, 8)), QUOTES),
     "bytes of Python with blanks of a web page": (repr(QUOTES).replace(" ", "\u00a0"), QUOTES),
     "bytes of Python with quotes as Go and Jinja write them": (
         repr(QUOTES).replace("'", "&#39;").replace('"', "&#34;"), QUOTES,
     ),
     "lines of numbers in a mail": (f"Hi,\n\nhere it is:\n\n{XXD_I}\n\nThanks\n", STREAM_REQUEST),
     "one line with its number": (f"  1\t{pairs(STREAM_REQUEST)}", STREAM_REQUEST),
-    "numbered lines in comments": (lines_behind("// ", FORMS["numbered lines"](STREAM_REQUEST)), STREAM_REQUEST),
+    "numbered lines in comments": (prefixed("// ", FORMS["numbered lines"](STREAM_REQUEST)), STREAM_REQUEST),
     "a line of %80 with its number": (f"  1\t{FORMS['%80'](STREAM_REQUEST)}", STREAM_REQUEST),
     "a line of 0X80 with its number": (f"  1\t{FORMS['0x bytes, upper case'](ADD_STREAM)}", ADD_STREAM),
 }  # fmt: skip
