@@ -88,8 +88,9 @@ def test_every_payload_byte_of_a_damaged_capture_is_accounted_for(seed: int, tmp
     dice = random.Random(seed)
     talk = TcpTalk(segment=dice.choice((60, 300, 1448)), syn=seed % 3 > 0, acks=seed % 4 > 0)
     talk.send(0, b"".join(frames(40, dice)[:2])).send(1, b"".join(frames(60, dice)[2:])).fin()
-    harmed = renumbered(disturbed(talk.packets, dice, loss=0.05, swap=0.04, again=0.08, cut=0.05))
-    check_books(books_of(saved(harmed, tmp_path / "damaged.pcap"), "--memory 64k"))
+    harmed = disturbed(talk.packets, dice, loss=0.05, swap=0.04, again=0.08, cut=0.05)
+    captured = renumbered([*harmed, *talk.packets[9:60]])  # many of which were lost before, or there already
+    check_books(books_of(saved(captured, tmp_path / "damaged.pcap"), "--memory 64k"))
 
 
 def test_a_hole_in_a_frame_is_in_the_books_and_in_the_frame() -> None:
