@@ -14,7 +14,6 @@ from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report
 from dcpdump.cli.options import (
     Display,
-    InputOptions,
     Selection,
     display,
     display_options,
@@ -92,7 +91,10 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
             stack.enter_context(side)
         readings = []
         for name, side, chosen, names in zip((a, b), sides, choices, paths, strict=True):
-            reading = _read(side, chosen, names, shown, given, sink)
+            dissection = AckDissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
+            keeping = _Keeping(chosen, side, dissection, shown)
+            reading = Reading(CaptureSource(given.open(names)), dissection, keeping, sink)
+            reading.analyse()
             readings.append(reading)
             if reading.status not in (ExitCode.DONE, ExitCode.DAMAGED):
                 sink.abandon()  # half a comparison is none
@@ -116,22 +118,6 @@ def _compared(sides: Sequence[CaptureRows | Documents], shown: Display, most: in
     assert isinstance(first, CaptureRows)
     assert isinstance(second, CaptureRows)
     return DiffRows(Comparison(first, second), shown.redactor, most)
-
-
-def _read(
-    side: CaptureRows | Documents,
-    chosen: Selection,
-    paths: list[str],
-    shown: Display,
-    given: InputOptions,
-    sink: Sink,
-) -> Reading[Part]:
-    """Read one of the captures."""
-    dissection = AckDissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
-    keeping = _Keeping(chosen, side, dissection, shown)
-    reading = Reading(CaptureSource(given.open(paths)), dissection, keeping, sink)
-    reading.analyse()
-    return reading
 
 
 class _Keeping(Selected):
