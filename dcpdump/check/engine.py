@@ -386,7 +386,7 @@ class RuleEngine:
         if rule.off and stream.known and not _suspended(stream).isdisjoint(rule.off):
             return
         doubted = Suspend.REPLICA in rule.off and stream.known and stream.may_be_of_replica
-        evidence, said = self._evidence_of(connection), None
+        evidence = self._evidence_of(connection)
         answer = Remark(answer) if isinstance(answer, str) else answer
         for remark in (answer,) if isinstance(answer, Remark) else answer or ():
             scope = remark.scope or rule.scope
@@ -395,10 +395,8 @@ class RuleEngine:
                 reason = Suspend.REPLICA.text
             if not reason and remark.ordered and connection.window.out_of_order:
                 reason = _OUT_OF_ORDER
-            if reason:
-                said = evidence.said_unknown(rule, stream) if said is None else said
-                if said:
-                    continue
+            if reason and evidence.said_unknown(rule, stream):
+                continue
             at = remark.frame or frame
             finding = Finding(
                 rule,
