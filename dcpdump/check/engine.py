@@ -8,7 +8,7 @@ from functools import lru_cache
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.evidence import PendingEvidence, at_end
 from dcpdump.check.finding import Finding
-from dcpdump.check.meaning import is_astray
+from dcpdump.check.meaning import is_in_wrong_direction
 from dcpdump.check.rule import (
     EVENTS,
     RESPONSE,
@@ -307,8 +307,8 @@ class RuleEngine:
     def _request(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
         opcode = frame.opcode
         stream = connection.no_stream
-        if opcode in _DCP and is_astray(frame, connection):
-            self.ask(Event.ASTRAY, frame, connection)
+        if opcode in _DCP and is_in_wrong_direction(frame, connection):
+            self.ask(Event.WRONG_DIRECTION, frame, connection)
             self.ledger.learn(connection, frame)
             return
         if opcode == SEQNO_ACK:
@@ -316,7 +316,7 @@ class RuleEngine:
             evidence.acknowledge_seqno(frame, stream)
         self.ask(opcode, frame, connection, stream)
         if opcode in _REPLIES:
-            self.ask(Event.ASKED, frame, connection)
+            self.ask(Event.REQUEST, frame, connection)
         self.ledger.learn(connection, frame)
         evidence.last = kept(frame)
 

@@ -44,16 +44,16 @@ class PendingEvidence:
     waiting: dict[int, dict[str, deque[Finding]]] = field(default_factory=dict)
     #: by stream: how often bytes had been lost, and the rules that said "unknown" since
     unknown: dict[Stream, tuple[int, set[str]]] = field(default_factory=dict)
-    _ahead: list[tuple[FrameEvent, Stream, int]] = field(default_factory=list)
-    _done: list[Stream] = field(default_factory=list)
+    _early_acks: list[tuple[FrameEvent, Stream, int]] = field(default_factory=list)
+    _ended: list[Stream] = field(default_factory=list)
     _lags: list[Delayed] = field(default_factory=list)
     _stalled_ns: int = 0
     _noop_missed_ns: int = 0
 
     def lose(self) -> None:
         """Note that bytes were lost: they may have held the answers to open questions."""
-        self._ahead.clear()
-        self._done.clear()
+        self._early_acks.clear()
+        self._ended.clear()
 
     def said_unknown(self, rule: Rule, stream: Stream) -> bool:
         """Return whether a rule said "unknown" of a stream before, since bytes were lost last; note that it does."""
@@ -73,20 +73,20 @@ class PendingEvidence:
         if seqno is not None:
             self._lag(stream, seqno, frame.ts_ns, acknowledged=True)
         beyond = seqno is not None and stream.known and not stream.doubtful and seqno > stream.seqnos.reached
-        if (beyond or not self.connection.setup.sync_replication) and len(self._ahead) < _MOST:
-            self._ahead.append((kept(frame), stream, self.connection.frames))
+        if (beyond or not self.connection.setup.sync_replication) and len(self._early_acks) < _MOST:
+            self._early_acks.append((kept(frame), stream, self.connection.frames))
 
     def finish(self, stream: Stream) -> None:
         """Note that a stream has ended."""
         ended_ns = self.connection.now_ns if stream.ended_ns is None else stream.ended_ns
         self._lag(stream, stream.seqnos.reached, ended_ns, acknowledged=False)
         if stream.acks.due or stream.acks.early:
-            self._done.append(stream)
+            self._ended.append(stream)
 
     def look(self, frame: FrameEvent) -> Iterator[Delayed]:
         """Yield the questions decided by now. ``frame``: the current frame."""
         connection = self.connection
-        yield from self._unasked()
+        yield from self._unrequested()
         if connection.now_ns is not None:
             yield from self._overdue(connection.now_ns)
             yield from self._stalls(frame, connection.now_ns)
@@ -99,7 +99,7 @@ class PendingEvidence:
     def is_quiet(self, run: DocumentRun) -> bool:
         """Return whether documents that continue a stream cannot decide any question; False when in doubt."""
         connection, exchanges = self.connection, self.connection.exchanges
-        if exchanges.earlier or exchanges.unasked or connection.window.has_overacks or self._ahead or self._done:
+        if exchanges.earlier or exchanges.unasked or connection.window.has_overacks or self._early_acks or self._ended:
             return False
         for unjudged in exchanges.unjudged.values():
             oldest = self._oldest(unjudged)
@@ -116,14 +116,14 @@ class PendingEvidence:
         connection = self.connection
         return connection.end.over or is_settled(frames, then_ns, connection.now_ns)
 
-    def _unasked(self) -> Iterator[Delayed]:
+    def _unrequested(self) -> Iterator[Delayed]:
         connection = self.connection
         if connection.end.over:
             connection.exchanges.close()
         for answer in connection.exchanges.take_unasked(connection.frames, connection.now_ns):
             asked = not connection.late and (connection.syn or find(answer.opcode).dcp)
             if asked and not connection.lookup.shares(answer.opaque):
-                yield Delayed(Event.UNASKED, answer, connection.no_stream)
+                yield Delayed(Event.UNREQUESTED, answer, connection.no_stream)
 
     def _overdue(self, now_ns: int) -> Iterator[Delayed]:
         """Yield requests that should have been answered by now. Each comes once; its answer may still come.
@@ -206,17 +206,19 @@ class PendingEvidence:
         for over in connection.window.take_overacks(final=connection.end.over):
             if not connection.doubtful:
                 yield Delayed(Event.OVERDRAWN, over.frame, connection.no_stream, 0, over.sent + over.excess, over.sent)
-        while self._ahead and self._is_settled(self.connection.frames - self._ahead[0][2], self._ahead[0][0].ts_ns):
-            frame, stream, _ = self._ahead.pop(0)
+        while self._early_acks and self._is_settled(
+            self.connection.frames - self._early_acks[0][2], self._early_acks[0][0].ts_ns
+        ):
+            frame, stream, _ = self._early_acks.pop(0)
             yield Delayed(Event.AHEAD, frame, stream, 0, frame.fields[0] or 0, stream.seqnos.reached)
 
     def _acknowledgements(self, frame: FrameEvent) -> Iterator[Delayed]:
         """Yield snapshots without an acknowledgement, and acknowledgements without a request."""
         connection = self.connection
-        while self._done and self._is_settled(
-            frame.number - self._done[0].traffic.last_frame, self._done[0].traffic.last_ns
+        while self._ended and self._is_settled(
+            frame.number - self._ended[0].traffic.last_frame, self._ended[0].traffic.last_ns
         ):
-            stream = self._done.pop(0)
+            stream = self._ended.pop(0)
             if stream.lost or (stream.opaque is not None and connection.lookup.shares(stream.opaque)):
                 continue
             if any(reply.opcode == MARKER for reply in stream.error_replies):
@@ -248,7 +250,7 @@ def at_end(stream: Stream, clients: Clients, ledger: Ledger) -> Iterator[Delayed
             seen.add(numbers)
         if found.wrong is not None:
             answer = last._replace(number=request.answer_frame or 0, ts_ns=request.answered_ns)
-            yield Delayed(Event.SENT_BACK, answer, stream, amount=back, explanation=found)
+            yield Delayed(Event.WRONG_ROLLBACK, answer, stream, amount=back, explanation=found)
     skip = clients.skip(stream)
     if skip is not None:
         granted = last._replace(number=skip.request.frame, ts_ns=skip.request.ts_ns)

@@ -163,7 +163,7 @@ def without_collections(connection: ConnectionState) -> bool:
     return connection.setup.has_collections is False and not connection.doubtful and not waits
 
 
-def is_astray(frame: FrameEvent, connection: ConnectionState) -> bool:
+def is_in_wrong_direction(frame: FrameEvent, connection: ConnectionState) -> bool:
     """Return whether a DCP request is sent against the known roles of the ends."""
     opcode = frame.opcode
     if connection.producer_direction is None or opcode in (OPEN, ADD_STREAM, CLOSE_STREAM):

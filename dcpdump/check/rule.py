@@ -39,8 +39,8 @@ class Event:
     DECODED = 0x200  #: a frame that was decoded one by one, such as one that fits no layout, or one of the server's own
     STRAY = 0x201  #: a message of a stream whose opaque, vbucket and stream id are not those of one live stream
     OUTSIDE = 0x202  #: a message of a stream that is in no snapshot, or past its end
-    ASTRAY = 0x203  #: a DCP request that travels against the roles of the two ends
-    ASKED = 0x204  #: any request that expects a response
+    WRONG_DIRECTION = 0x203  #: a DCP request that travels against the roles of the two ends
+    REQUEST = 0x204  #: any request that expects a response
     STREAM_DONE = 0x207  #: a stream ended, was replaced, or the capture is over
     SILENCE = 0x208  #: an end speaks after a long silence
     FIRST = 0x20A  #: the first item after a marker
@@ -52,7 +52,7 @@ class Event:
     SKIPPED = 0x210  #: a frame before which captured bytes are that are none
     FRAMED = 0x211  #: a request of the magic that has framing extras
     # What becomes clear only some time after a frame (``check/evidence.py``); rules get it as a ``Delayed``.
-    UNASKED = 0x220  #: an answer for which no request came
+    UNREQUESTED = 0x220  #: an answer for which no request came
     OVERDUE = 0x221  #: a request that should have been answered by now
     OVERDRAWN = 0x222  #: an acknowledgement of more bytes than were sent
     STALLED = 0x223  #: a window that has been full for long
@@ -62,7 +62,7 @@ class Event:
     UNACKNOWLEDGED = 0x227  #: the last item of a snapshot that was to be acknowledged, and was not
     ACK_UNASKED = 0x228  #: an acknowledgement of a snapshot that did not ask for one
     CLOSING = 0x229  #: the input is over, on every connection
-    SENT_BACK = 0x22A  #: a rollback that is wrong, once all was captured that may explain it
+    WRONG_ROLLBACK = 0x22A  #: a rollback that is wrong, once all was captured that may explain it
     SKIPPED_CHANGES = 0x22B  #: a stream that was granted from beyond what its client has received
 
 

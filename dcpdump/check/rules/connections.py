@@ -35,7 +35,7 @@ _BEFORE_LOGIN = frozenset({HELLO, 0x20, SASL_AUTH, SASL_STEP, 0xFE})
 _UNORDERED = 0x0E
 
 
-@rule("DCP201", "C1", SUSPICIOUS, on=(Event.ASKED,), off=(START,), scope=Scope.CONNECTION, status="Eaccess")
+@rule("DCP201", "C1", SUSPICIOUS, on=(Event.REQUEST,), off=(START,), scope=Scope.CONNECTION, status="Eaccess")
 def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Command before authentication.
 
@@ -57,7 +57,7 @@ def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stre
     return Remark(f"{name(frame.opcode)} after the authentication was refused", ordered=True)
 
 
-@rule("DCP202", "C2", VIOLATION, on=(Event.ASKED,), off=(START,), status="Einval")
+@rule("DCP202", "C2", VIOLATION, on=(Event.REQUEST,), off=(START,), status="Einval")
 def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """DCP before DCP_OPEN, or opened twice.
 
@@ -154,7 +154,7 @@ def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(f"the name is that of connection {other.number}, which the server closes now", frame=opened)
 
 
-@rule("DCP207", "C7", VIOLATION, on=(Event.ASTRAY,), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP207", "C7", VIOLATION, on=(Event.WRONG_DIRECTION,), off=(START,), scope=Scope.CONNECTION)
 def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Message that a producer does not take.
 
@@ -175,7 +175,7 @@ def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return f"{name(frame.opcode)} sent to a producer"
 
 
-@rule("DCP208", "C8", VIOLATION, on=(Event.ASTRAY, ADVANCED, OSO), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP208", "C8", VIOLATION, on=(Event.WRONG_DIRECTION, ADVANCED, OSO), off=(START,), scope=Scope.CONNECTION)
 def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Message that a consumer does not take.
 
@@ -683,7 +683,7 @@ def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return f"silent for {(frame.ts_ns - before) / SECOND:,.0f} s"
 
 
-@rule("DCP516", "N6", VIOLATION, on=(Event.ASTRAY,))
+@rule("DCP516", "N6", VIOLATION, on=(Event.WRONG_DIRECTION,))
 def client_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """NOOP sent to a producer.
 

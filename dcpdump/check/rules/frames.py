@@ -142,7 +142,7 @@ def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule("DCP106", "F6", SUSPICIOUS, on=(Event.UNASKED,), off=(START, LOST), scope=Scope.CONNECTION)
+@rule("DCP106", "F6", SUSPICIOUS, on=(Event.UNREQUESTED,), off=(START, LOST), scope=Scope.CONNECTION)
 def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Remark:
     """Response without a request.
 
@@ -237,7 +237,7 @@ def vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     return Remark(text, status=unmatched(frame, connection) if has_one else without_stream(connection))
 
 
-@rule("DCP116", "F16", VIOLATION, on=(FLUSH, Event.ASTRAY), status="NotSupported")
+@rule("DCP116", "F16", VIOLATION, on=(FLUSH, Event.WRONG_DIRECTION), status="NotSupported")
 def flush(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """DCP_FLUSH.
 

@@ -312,7 +312,7 @@ def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     return None
 
 
-@rule("DCP241", "L21", VIOLATION, on=(Event.SENT_BACK,))
+@rule("DCP241", "L21", VIOLATION, on=(Event.WRONG_ROLLBACK,))
 def misdirected(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Rollback to another seqno than was due.
 
