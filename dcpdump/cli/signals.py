@@ -30,11 +30,11 @@ class _Ended(BaseException):
 
 
 class Terminated(_Ended):
-    """It was the first; SIGINT is a KeyboardInterrupt inside of commands."""
+    """The first signal was received; SIGINT is a KeyboardInterrupt inside of commands."""
 
 
 class EndedAtOnce(_Ended):
-    """It was a second one: nothing more is reported."""
+    """A second signal was received: nothing more is reported."""
 
 
 class Interruptible:
