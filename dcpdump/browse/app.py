@@ -125,9 +125,9 @@ class Status:
         return self._browser.frames.count > 0 and self._drawn != self._density_of
 
     def draw_density(self) -> None:
-        """Draw the density, if it has changed and a frame is shown."""
+        """Draw the density, if it has changed and the frames are shown."""
         browser, top = self._browser, self._browser.screen.top
-        if self.waiting and browser.shows_frame:
+        if self.waiting and browser.drawn:
             self._drawn = self._density_of
             top.density = density(browser.frames.columns.ts_ns, browser.screen.list.listed, top.bars)
 

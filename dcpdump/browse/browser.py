@@ -143,7 +143,12 @@ class Browser:
     @property
     def waiting(self) -> bool:
         """Return whether an answer is still to come."""
-        return self.searching or not self.shows_frame or bool(self._describing)
+        return self.searching or not self.drawn
+
+    @property
+    def drawn(self) -> bool:
+        """Return whether the frame under the cursor and the texts of the rows have arrived."""
+        return self.shows_frame and not self._describing
 
     @property
     def searching(self) -> bool:

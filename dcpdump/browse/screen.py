@@ -118,7 +118,10 @@ class BrowseScreen(Screen[int]):
         self._lines: int | None = None  # height of the panes below, after their border was dragged
 
     def compose(self) -> ComposeResult:
-        """Make the parts."""
+        """Make the parts, in the layout for the terminal, which breakpoints would only choose after the first one."""
+        width, height = self.app.size
+        self.set_class(True, "wide" if width >= _WIDE else "narrow", update=False)
+        self.set_class(True, "tall" if height >= _TALL else "short", update=False)
         yield self.top
         yield self.filter_line
         yield Horizontal(self.prompt, self.bar, id="asking")

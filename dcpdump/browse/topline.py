@@ -1,6 +1,7 @@
 """Draw the first line: the capture, how much is listed, its density over time with the cursor, the tabs."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.cells import cell_len
@@ -85,6 +86,7 @@ class TopLine(Widget):
             await self.run_action(action)
 
 
+@lru_cache(256)
 def _button(text: str, words: str, action: str) -> Segment:
     """Return a text that does something when it is clicked."""
     return Segment(text, style_of(words) + Style.from_meta({"@click": action}))
