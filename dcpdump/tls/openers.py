@@ -68,12 +68,25 @@ class Opener(ABC):
         None if the cipher cannot do that.
         """
 
-    @abstractmethod
     def run(self, data: bytes, number: int, texts: list[bytes], ends: list[int]) -> int:
         """Decrypt the complete records of text at the beginning of ``data``, and append their texts and ends.
 
-        Return the offset of the first record that is incomplete, is no text, or is not decrypted.
+        Return the offset of the first record that is incomplete, is no text, is padded, or is not decrypted.
         """
+        at, size, exact, overhead = 0, len(data), self.exact, self.overhead + 5
+        while at + 5 <= size:
+            head = data[at : at + 5]
+            end = at + 5 + (head[3] << 8 | head[4])
+            if end > size or head[0] != DATA:
+                break
+            found = self.open(number, head, data[at + 5 : end])
+            if found is None or found[0] != DATA or (exact and end - at - overhead != len(found[1])):
+                break
+            texts.append(found[1])
+            ends.append(end)
+            number += 1
+            at = end
+        return at
 
 
 def _aead(suite: Suite, key: bytes) -> AESGCM | AESCCM | ChaCha20Poly1305:
@@ -123,26 +136,6 @@ class Opener13(Opener):
         nonce = (self.iv ^ number).to_bytes(12, "big")
         return 0, _unproven(self.suite, self.block_key, nonce, body[: max(len(body) - self._tag, 0)])
 
-    def run(self, data: bytes, number: int, texts: list[bytes], ends: list[int]) -> int:
-        """Open records of text without padding."""
-        decrypt, iv, at, size = self._decrypt, self.iv, 0, len(data)
-        try:
-            while at + 5 <= size:
-                head = data[at : at + 5]
-                end = at + 5 + (head[3] << 8 | head[4])
-                if end > size or head[0] != DATA:
-                    break
-                inner = decrypt((iv ^ number).to_bytes(12, "big"), data[at + 5 : end], head)
-                if not inner or inner[-1] != DATA:
-                    break
-                texts.append(inner[:-1])
-                ends.append(end)
-                number += 1
-                at = end
-        except (InvalidTag, ValueError):
-            pass
-        return at
-
     def next(self) -> "Opener13":
         """Return the opener after a KeyUpdate."""
         digest = self.suite.digest
@@ -184,27 +177,6 @@ class _Opener12(Opener):
             return 0, _unproven(self.suite, self._key, (self._number ^ number).to_bytes(12, "big"), body[:stop])
         return 8, _unproven(self.suite, self._key, self._iv + body[:8], body[8:stop])
 
-    def run(self, data: bytes, number: int, texts: list[bytes], ends: list[int]) -> int:
-        """Open records of text."""
-        decrypt, iv, inside = self._decrypt, self._iv, self.suite.kind != CHACHA
-        at, size, overhead = 0, len(data), self.overhead
-        start = 13 if inside else 5
-        try:
-            while at + 5 <= size:
-                length = data[at + 3] << 8 | data[at + 4]
-                end = at + 5 + length
-                if end > size or data[at] != DATA or length < overhead:
-                    break
-                nonce = iv + data[at + 5 : at + 13] if inside else (self._number ^ number).to_bytes(12, "big")
-                seal = number.to_bytes(8, "big") + data[at : at + 3] + (length - overhead).to_bytes(2, "big")
-                texts.append(decrypt(nonce, data[at + start : end], seal))
-                ends.append(end)
-                number += 1
-                at = end
-        except InvalidTag:
-            pass
-        return at
-
 
 class _OpenerCbc(Opener):
     """TLS 1.0 to 1.2 with AES-CBC; the MAC is inside the encryption, or outside (RFC 7366)."""
@@ -242,23 +214,6 @@ class _OpenerCbc(Opener):
     def decrypt_unverified(self, number: int, body: bytes) -> None:
         """Return nothing: a missing block spoils the next one, and the length is not known."""
         self._chain(body[: len(body) - self._size][-_BLOCK:] if self._etm else body[-_BLOCK:])
-
-    def run(self, data: bytes, number: int, texts: list[bytes], ends: list[int]) -> int:
-        """Open records of text."""
-        at, size = 0, len(data)
-        while at + 5 <= size:
-            head = data[at : at + 5]
-            end = at + 5 + (head[3] << 8 | head[4])
-            if end > size or head[0] != DATA:
-                break
-            found = self.open(number, head, data[at + 5 : end])
-            if found is None:
-                break
-            texts.append(found[1])
-            ends.append(end)
-            number += 1
-            at = end
-        return at
 
     def _chain(self, last: bytes) -> None:
         if self._version < 0x0302:
