@@ -5,7 +5,7 @@ queues it.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from dcpdump.net.event import End, Event
 from dcpdump.tls import outcome as why
@@ -17,10 +17,6 @@ from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, Secrets
 from dcpdump.tls.side import DATA, Side, Waiting
 from dcpdump.tls.suites import SUITES
 
-# -- which key and which number open a record: by proof -----------------------------------------------
-# A record that the current key does not decrypt is tried with the keys that may follow. So ends of handshakes, key
-# updates and new handshakes need not be parsed, and may even be lost.
-
 #: How many first records of a direction may stay encrypted: with all keys known, and with those of the handshake
 #: missing.
 _FAILURES: Final = 4
@@ -31,128 +27,6 @@ _DAMAGED: Final = 4
 _UNKNOWN: Final = 1 << 20
 #: The cost of a number with ciphers that cannot try many at once.
 _SLOW: Final = 100
-
-
-class _OpenedRecord(NamedTuple):
-    """The type and the text of a record."""
-
-    kind: int
-    text: bytes
-
-
-class _Opening:
-    """The decryption of the records of both sides of a connection."""
-
-    __slots__ = ("_ring",)
-
-    def __init__(self, ring: Keyring) -> None:
-        self._ring = ring
-
-    def open(self, side: Side, role: int, record: TlsRecord, out: list[Event]) -> _OpenedRecord | None:
-        """Decrypt a record. If that fails, count it, emit the text or gap for it, and return None."""
-        if side.passed and side.opener is None and not side.failures:
-            side.lost = True
-        if side.lost or side.unknown:
-            return self._find_again(side, role, record, out)
-        if record.holes:
-            if side.opener is None:
-                side.lost = True
-                side.pass_by(record)
-            else:
-                side.hurt(record, out)
-            return None
-        opened = self._in_step(side, role, record)
-        if opened is None:
-            if side.assumed and not side.failures:
-                side.lost = True
-                side.end = record.offset
-                return self._find_again(side, role, record, out)
-            self._unopened(side, role, record, out)
-        return opened
-
-    def _in_step(self, side: Side, role: int, record: TlsRecord) -> _OpenedRecord | None:
-        _, head, body = record[:3]
-        if side.opener is not None and side.key is not None:
-            found = side.opener.open(side.number, head, body)
-            if found is not None:
-                side.proven(side.key, side.opener, side.number)
-                return _OpenedRecord(*found)
-        for key in self._ring.after(side.key, role):
-            opener = self._ring.opener(key, role)
-            found = opener.open(0, head, body)
-            if found is not None:
-                side.proven(key, opener, 0)
-                return _OpenedRecord(*found)
-        return None
-
-    def _unopened(self, side: Side, role: int, record: TlsRecord, out: list[Event]) -> None:
-        """Classify a complete record in sequence that is not decrypted."""
-        key, ring = side.key, self._ring
-        if key is not None and key.rank == APPLICATION:
-            if side.turning:
-                side.failures += 1
-                side.pass_by(record)
-                if next(ring.after(key, role), None) is None:
-                    side.closed = why.NO_SECRET
-                elif side.failures >= _FAILURES:
-                    side.closed = why.NO_FIT
-            elif side.failures < _DAMAGED:
-                side.damaged(record, out)
-            else:
-                side.lost = True
-                side.pass_by(record)
-            return
-        side.failures += 1
-        side.unopened += record.there
-        side.pass_by(record)
-        keys = list(ring.after(None, role))
-        ranks = {each.rank for each in keys}
-        client = ring.terms.client
-        flight = HANDSHAKE not in ranks or (client is not None and client.early)
-        most = _FLIGHT if flight and not (keys and keys[0].label == CLIENT_RANDOM) else _FAILURES
-        if APPLICATION not in ranks and key is not None:
-            side.closed = why.NO_SECRET
-        elif side.failures >= most:
-            side.closed = why.NO_FIT
-
-    def _find_again(self, side: Side, role: int, record: TlsRecord, out: list[Event]) -> _OpenedRecord | None:
-        """Search the number of a record after a loss; in a row of failures only for some records."""
-        if record.holes or not self._is_due(side):
-            side.pass_by(record)
-            return None
-        for key, first, stop in self._ranges(side, role, record):
-            from dcpdump.tls.openers import find_number, is_fast
-
-            opener = self._ring.opener(key, role) if key != side.key or side.opener is None else side.opener
-            cost = (stop - first) * (1 if is_fast(opener) else _SLOW)
-            if stop - first > _FLIGHT and not side.joining.spend(cost, fast=True):
-                continue
-            found = find_number(opener, record.head, record.body, first, stop)
-            if found is not None:
-                side.found_again(record, key, found[0], out)
-                side.proven(key, opener, found[0])
-                return _OpenedRecord(*found[1])
-        side.pass_by(record)
-        return None
-
-    def _is_due(self, side: Side) -> bool:
-        side.tries += 1
-        return not side.tries & (side.tries - 1)
-
-    def _ranges(self, side: Side, role: int, record: TlsRecord) -> Iterator[tuple[Key, int, int]]:
-        """Yield keys, and the numbers that a record may have under them."""
-        key, opener = side.key, side.opener
-        missing = record.offset - side.end if side.end is not None else 0
-        least = HEAD + (opener.overhead if opener is not None else 17)
-        most = missing // least + (_UNKNOWN if side.unknown else 0)
-        if key is not None and opener is not None:
-            fewest = 0 if side.unknown else missing // (HEAD + (1 << 14) + 2_048)
-            yield key, max(side.number - side.assumed + fewest, 0), side.number + most + 1
-        fresh = most + side.assumed + side.passed + 1
-        for each in self._ring.after(key, role):
-            yield each, 0, fresh
-            if key is not None and each.generation > key.generation:
-                yield each._replace(generation=each.generation + 1), 0, fresh
 
 
 # -- who of a connection is the client, and what the two agreed ---------------------------------------
@@ -374,7 +248,7 @@ _LEAST: Final = 22
 class RecordReader:
     """A reader of the records of both sides. ``final``: no bytes and no secrets follow."""
 
-    __slots__ = ("_opening", "_ring", "_secrets", "final", "parties", "progress", "too_late")
+    __slots__ = ("_ring", "_secrets", "final", "parties", "progress", "too_late")
 
     def __init__(self, secrets: Secrets) -> None:
         self.parties = Parties(secrets)
@@ -383,7 +257,6 @@ class RecordReader:
         self.too_late = 0  #: bytes that passed before their secrets came
         self._secrets = secrets
         self._ring = self.parties.ring
-        self._opening = _Opening(self._ring)
 
     def read(self, side: Side, item: Waiting, partner: Key | None) -> list[Event] | None:
         """Return the events of the text for a record, or the end; None if it has to wait.
@@ -433,7 +306,7 @@ class RecordReader:
                 return False
         elif self._waits(side, role, record):
             return None
-        opened = self._opening.open(side, role, record, out)
+        opened = self._open(side, role, record, out)
         if opened is not None:
             self._opened(side, record, opened, out)
         return opened is not None
@@ -498,7 +371,7 @@ class RecordReader:
     def _join(self, side: Side, record: TlsRecord, partner: Key | None, out: list[Event]) -> bool:
         """Search the secret of a direction whose handshake was not captured."""
         if side.opener is not None and side.key is not None:
-            opened = self._opening.open(side, 0, record, out)
+            opened = self._open(side, 0, record, out)
         else:
             side.joining.note(record)
             self._secrets.gather()
@@ -512,13 +385,13 @@ class RecordReader:
             side.late = True
             side.joined_at = joined.number
             side.proven(joined.key, joined.opener, joined.number)
-            opened = _OpenedRecord(joined.kind, joined.text)
+            opened = joined.kind, joined.text
         if opened is not None:
             self._opened(side, record, opened, out)
         return opened is not None
 
-    def _opened(self, side: Side, record: TlsRecord, opened: _OpenedRecord, out: list[Event]) -> None:
-        """Handle the text of a decrypted record."""
+    def _opened(self, side: Side, record: TlsRecord, opened: tuple[int, bytes], out: list[Event]) -> None:
+        """Handle the type and the text of a decrypted record."""
         kind, text = opened
         key, opener = side.key, side.opener
         assert key is not None
@@ -575,3 +448,110 @@ class RecordReader:
             self.progress.message(side.direction, kind, body)
             hello |= self.parties.message(side.direction, kind, body, early=early)
         return hello
+
+    # -- which key and which number open a record: by proof -------------------------------------------
+    # A record that the current key does not decrypt is tried with the keys that may follow. So ends of handshakes, key
+    # updates and new handshakes need not be parsed, and may even be lost.
+
+    def _open(self, side: Side, role: int, record: TlsRecord, out: list[Event]) -> tuple[int, bytes] | None:
+        """Return the type and the text of a record. If that fails, count it, emit the text or gap for it: None."""
+        if side.passed and side.opener is None and not side.failures:
+            side.lost = True
+        if side.lost or side.unknown:
+            return self._find_again(side, role, record, out)
+        if record.holes:
+            if side.opener is None:
+                side.lost = True
+                side.pass_by(record)
+            else:
+                side.hurt(record, out)
+            return None
+        opened = self._in_step(side, role, record)
+        if opened is None:
+            if side.assumed and not side.failures:
+                side.lost = True
+                side.end = record.offset
+                return self._find_again(side, role, record, out)
+            self._unopened(side, role, record, out)
+        return opened
+
+    def _in_step(self, side: Side, role: int, record: TlsRecord) -> tuple[int, bytes] | None:
+        _, head, body = record[:3]
+        if side.opener is not None and side.key is not None:
+            found = side.opener.open(side.number, head, body)
+            if found is not None:
+                side.proven(side.key, side.opener, side.number)
+                return found
+        for key in self._ring.after(side.key, role):
+            opener = self._ring.opener(key, role)
+            found = opener.open(0, head, body)
+            if found is not None:
+                side.proven(key, opener, 0)
+                return found
+        return None
+
+    def _unopened(self, side: Side, role: int, record: TlsRecord, out: list[Event]) -> None:
+        """Classify a complete record in sequence that is not decrypted."""
+        key, ring = side.key, self._ring
+        if key is not None and key.rank == APPLICATION:
+            if side.turning:
+                side.failures += 1
+                side.pass_by(record)
+                if next(ring.after(key, role), None) is None:
+                    side.closed = why.NO_SECRET
+                elif side.failures >= _FAILURES:
+                    side.closed = why.NO_FIT
+            elif side.failures < _DAMAGED:
+                side.damaged(record, out)
+            else:
+                side.lost = True
+                side.pass_by(record)
+            return
+        side.failures += 1
+        side.unopened += record.there
+        side.pass_by(record)
+        keys = list(ring.after(None, role))
+        ranks = {each.rank for each in keys}
+        client = ring.terms.client
+        flight = HANDSHAKE not in ranks or (client is not None and client.early)
+        most = _FLIGHT if flight and not (keys and keys[0].label == CLIENT_RANDOM) else _FAILURES
+        if APPLICATION not in ranks and key is not None:
+            side.closed = why.NO_SECRET
+        elif side.failures >= most:
+            side.closed = why.NO_FIT
+
+    def _find_again(self, side: Side, role: int, record: TlsRecord, out: list[Event]) -> tuple[int, bytes] | None:
+        """Search the number of a record after a loss; in a row of failures only for some records."""
+        side.tries += not record.holes
+        if record.holes or side.tries & (side.tries - 1):
+            side.pass_by(record)
+            return None
+        for key, first, stop in self._ranges(side, role, record):
+            from dcpdump.tls.openers import find_number, is_fast
+
+            opener = self._ring.opener(key, role) if key != side.key or side.opener is None else side.opener
+            cost = (stop - first) * (1 if is_fast(opener) else _SLOW)
+            if stop - first > _FLIGHT and not side.joining.spend(cost, fast=True):
+                continue
+            found = find_number(opener, record.head, record.body, first, stop)
+            if found is not None:
+                side.found_again(record, key, found[0], out)
+                side.proven(key, opener, found[0])
+                return found[1]
+        side.pass_by(record)
+        return None
+
+    def _ranges(self, side: Side, role: int, record: TlsRecord) -> Iterator[tuple[Key, int, int]]:
+        """Yield keys, and the numbers that a record may have under them."""
+        key, opener = side.key, side.opener
+        missing = record.offset - side.end if side.end is not None else 0
+        least = HEAD + (opener.overhead if opener is not None else 17)
+        most = missing // least + (_UNKNOWN if side.unknown else 0)
+        if key is not None and opener is not None:
+            fewest = 0 if side.unknown else missing // (HEAD + (1 << 14) + 2_048)
+            yield key, max(side.number - side.assumed + fewest, 0), side.number + most + 1
+        fresh = most + side.assumed + side.passed + 1
+        for each in self._ring.after(key, role):
+            yield each, 0, fresh
+            if key is not None and each.generation > key.generation:
+                yield each._replace(generation=each.generation + 1), 0, fresh
