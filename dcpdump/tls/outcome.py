@@ -1,5 +1,6 @@
 """Describe a TLS connection, and why it was not decrypted. Values only."""
 
+from functools import cache
 from typing import Final, NamedTuple
 
 from dcpdump.startup import dataclass
@@ -66,39 +67,14 @@ CLOSE_NOTIFY: Final = 0
 USER_CANCELED: Final = 90
 
 _LEVELS: Final = {WARNING: "warning", FATAL: "fatal"}
-_NAMES: Final = {
-    CLOSE_NOTIFY: "close_notify",
-    10: "unexpected_message",
-    20: "bad_record_mac",
+#: Names of alerts that Python's ``ssl`` does not have, or spells otherwise.
+_OTHER_NAMES: Final = {
     21: "decryption_failed",
-    22: "record_overflow",
-    30: "decompression_failure",
-    40: "handshake_failure",
     41: "no_certificate",
-    42: "bad_certificate",
-    43: "unsupported_certificate",
-    44: "certificate_revoked",
-    45: "certificate_expired",
-    46: "certificate_unknown",
-    47: "illegal_parameter",
-    48: "unknown_ca",
-    49: "access_denied",
-    50: "decode_error",
-    51: "decrypt_error",
     60: "export_restriction",
-    70: "protocol_version",
-    71: "insufficient_security",
-    80: "internal_error",
     86: "inappropriate_fallback",
     USER_CANCELED: "user_canceled",
-    100: "no_renegotiation",
     109: "missing_extension",
-    110: "unsupported_extension",
-    111: "certificate_unobtainable",
-    112: "unrecognized_name",
-    113: "bad_certificate_status_response",
-    114: "bad_certificate_hash_value",
-    115: "unknown_psk_identity",
     116: "certificate_required",
     120: "no_application_protocol",
 }
@@ -122,6 +98,14 @@ _ABOUT_CERTIFICATES: Final = frozenset((*range(41, 47), 48, 111, 113, 114))
 _CLOSES: Final = {"fin": ("closed", "FIN"), "rst": ("reset", "RST")}
 
 
+@cache
+def _names() -> dict[int, str]:
+    from ssl import AlertDescription  # here, as it takes a while, and hardly a capture has alerts
+
+    prefix = "ALERT_DESCRIPTION_"
+    return {int(each): each.name.removeprefix(prefix).lower() for each in AlertDescription} | _OTHER_NAMES
+
+
 class Alert(NamedTuple):
     """An alert: ``number`` is None if it is encrypted."""
 
@@ -131,7 +115,7 @@ class Alert(NamedTuple):
     @property
     def name(self) -> str:
         """Return the alert's name, or its number without a name; empty if it is encrypted."""
-        return "" if self.number is None else _NAMES.get(self.number, f"alert {self.number}")
+        return "" if self.number is None else _names().get(self.number, f"alert {self.number}")
 
     @property
     def level_name(self) -> str:
