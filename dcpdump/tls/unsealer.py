@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from io import BytesIO
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
 from dcpdump.net.batch import Segments
 from dcpdump.net.event import Bytes, Conflict, End, Event, Events, Gap
@@ -186,18 +186,6 @@ class _Reader(pickle.Unpickler):
         return self._secrets if name == "secrets" else None
 
 
-def _packed(thing: object) -> bytes:
-    """Pack an object that holds secrets only by reference."""
-    file = BytesIO()
-    _Writer(file, pickle.HIGHEST_PROTOCOL).dump(thing)
-    return file.getvalue()
-
-
-def _unpacked(state: bytes, secrets: Secrets) -> Any:
-    """Unpack an object, with secrets that were read again."""
-    return _Reader(state, secrets).load()
-
-
 #: How many bytes wait for the other side's hello; and for a secret, and for how long, in live captures.
 _ORDER: Final = 64 * 1024
 _PATIENCE: Final = 4 * 1024 * 1024
@@ -228,13 +216,15 @@ class Unsealer:
         """Return the state for ``restored``: all on which the handling of later events depends, without secrets."""
         openers = [None if each is None else each.opener for each in self._sides]
         made = [None if each is None else (each.basis, each.before) for each in openers]
-        return _packed((self, made))
+        file = BytesIO()
+        _Writer(file, pickle.HIGHEST_PROTOCOL).dump((self, made))
+        return file.getvalue()
 
     @staticmethod
     def restored(state: bytes, secrets: Secrets) -> "Unsealer":
         """Return an Unsealer that continues from a state, with the same secrets. Raises MissingSecretError."""
         found: Unsealer
-        found, made = _unpacked(state, secrets)
+        found, made = _Reader(state, secrets).load()
         for side, each in zip(found._sides, made, strict=True):
             if side is not None and side.key is not None and each is not None:
                 basis, before = each
