@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from dcpdump.errors import CaptureError
 
@@ -62,7 +62,7 @@ class ReopenedFile:
             raise
         _used(self)
 
-    def read(self, size: int) -> bytes:
+    def read(self, size: int, /) -> bytes:
         """Return the next bytes, up to ``size``; none at the end."""
         with _lock:
             _open.pop(id(self), None)  # under the lock no other thread closes it
@@ -146,14 +146,6 @@ class ByteSource(Protocol):
     def close(self) -> None: ...
 
 
-@runtime_checkable
-class _ArrivingSource(ByteSource, Protocol):
-    """A source whose bytes may take long to arrive."""
-
-    def ready(self, seconds: float) -> bool:
-        """Wait so long at most, and return whether ``read`` would not wait."""
-
-
 _read = [0]  # bytes of files, by this process
 _followers: list[Callable[[], None]] = []
 
@@ -180,23 +172,15 @@ def followed(follower: Callable[[], None]) -> Iterator[None]:
         _followers.remove(follower)
 
 
-class FileSource:
+class FileSource(ReopenedFile):
     """A file, a FIFO or a device, read as its bytes come."""
 
-    def __init__(self, path: str, offset: int = 0) -> None:
-        self.failure = ""
-        self._file = ReopenedFile(path, offset)
+    failure = ""
 
     def read(self, size: int, /) -> bytes:
-        data = self._file.read(size)
+        data = super().read(size)
         count_read(len(data))
         return data
-
-    def ready(self, seconds: float) -> bool:
-        return self._file.ready(seconds)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 class _StandardInput:
@@ -240,7 +224,8 @@ class SourceWindow:
 
     def __init__(self, source: ByteSource, base: int = 0) -> None:
         self._source = source
-        self._arriving = source if isinstance(source, _ArrivingSource) else None
+        #: Where bytes may take long: waits so many seconds at most, and returns whether ``read`` would not wait.
+        self._arriving: Callable[[float], bool] | None = getattr(source, "ready", None)
         self.ended = False  #: whether all bytes of the source are in memory, or were
         self.failure = ""
         self.base = base  #: offset of data[0] from the source's first byte
@@ -277,7 +262,7 @@ class SourceWindow:
     def ready(self, seconds: float) -> bool:
         """Wait up to some seconds, and return whether bytes, or the end, came, as far as the source can tell."""
         try:
-            return self.ended or self._arriving is None or self._arriving.ready(seconds)
+            return self.ended or self._arriving is None or self._arriving(seconds)
         except OSError:  # reading raises the error
             return True
 
