@@ -14,6 +14,7 @@ from ipaddress import ip_address
 from struct import pack
 
 from dcpdump.errors import LiveError, system_words
+from dcpdump.net.endpoints import Endpoint
 from dcpdump.net.ip import CHECKSUM_AT, IPV4_CHECKSUM_AT, mend_checksum, pseudo_header
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import ACK, FIN, PSH, RST, SYN
@@ -100,7 +101,7 @@ class Relay:
         self._listener = _listening(listen)
         if self._listener.getsockname()[:2] in self._targets:
             self._listener.close()
-            raise LiveError("the relay would connect to itself", text(target), "--listen takes another port")
+            raise LiveError("the relay would connect to itself", str(Endpoint(*target)), "--listen takes another port")
         self._selector = selectors.DefaultSelector()
         self._waking, self._waker = socket.socketpair()
         self._stopped = False
@@ -202,7 +203,7 @@ class Relay:
 
     def refused(self, target: Address, error: OSError) -> None:
         """Report that the target does not accept a connection."""
-        self._report(f"{text(target)} does not accept a connection: {system_words(error)}")
+        self._report(f"{Endpoint(*target)} does not accept a connection: {system_words(error)}")
 
 
 class _Pair:
@@ -354,9 +355,9 @@ def _resolved(target: Address) -> list[Address]:
     try:
         found = socket.getaddrinfo(*target, type=socket.SOCK_STREAM)
     except UnicodeError as error:  # as Python encodes names
-        raise LiveError("no such host: no host can have this name", text(target)) from error
+        raise LiveError("no such host: no host can have this name", str(Endpoint(*target))) from error
     except OSError as error:
-        raise LiveError(f"no such host: {system_words(error)}", text(target)) from error
+        raise LiveError(f"no such host: {system_words(error)}", str(Endpoint(*target))) from error
     return [(str(each[4][0]), int(each[4][1])) for each in found]
 
 
@@ -366,12 +367,8 @@ def _listening(address: Address) -> socket.socket:
         listener = socket.create_server(address, family=family)
     except OSError as error:
         why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error).lower()
-        raise LiveError(f"cannot listen: {why}", text(address), "--listen takes another port, or 0 for any") from error
+        raise LiveError(
+            f"cannot listen: {why}", str(Endpoint(*address)), "--listen takes another port, or 0 for any"
+        ) from error
     listener.setblocking(False)
     return listener
-
-
-def text(address: Address) -> str:
-    """Return an address as people write it."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -11,7 +11,7 @@ from dcpdump import __version__
 from dcpdump.batch.block import gathered
 from dcpdump.batch.dissector import Dissection
 from dcpdump.capture.live import PcapngWriter, new_file
-from dcpdump.capture.relay import Address, Relay, text
+from dcpdump.capture.relay import Address, Relay
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import command
@@ -34,6 +34,7 @@ from dcpdump.cli.sniff import LiveSource, refuse_hidden_packets
 from dcpdump.cli.terminal import note
 from dcpdump.dissect import Dissector
 from dcpdump.errors import unwritable
+from dcpdump.net.endpoints import Endpoint
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json
 from dcpdump.render import OUTPUTS
@@ -155,7 +156,7 @@ def relay(listen: Address, target: Address, write: str | None, **options: Any) -
         reading = Reading(source, dissection, FrameOutput(chosen, shown, sink), sink)
         with source.stop:
             if not quiet or not listen[1]:  # else the port is not known
-                note(f"relaying {text(passing.address)} → {text(target)} · Ctrl-C stops")
+                note(f"relaying {Endpoint(*passing.address)} → {Endpoint(*target)} · Ctrl-C stops")
             try:
                 return reading.run(summary)
             finally:
