@@ -94,64 +94,6 @@ _DAY = 86_400 * _SECOND
 # -- clocks -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """How to format times. ``dated``: with the date, as the capture spans several days.
-
-    ``counted``: formats times from the start of the capture, or since the row above.
-    """
-
-    zone: Zone = UTC
-    dated: bool = False
-    counted: "FrameTimes | None" = None
-
-    def short(self, ts_ns: int) -> str:
-        """Return a time to the millisecond: ``12:02:16.996``; ``2025-11-20T12:02:16.996`` if ``dated``.
-
-        Zones other than UTC are named: ``13:02:16.996+01:00``.
-        """
-        if self.counted is not None:
-            return self.counted.from_start(ts_ns)
-        text = iso_time(self.zone.shown(ts_ns))
-        if "T" not in text:
-            return text
-        suffix = self.zone.suffix(ts_ns)
-        return (text[:23] if self.dated else text[11:23]) + ("" if suffix == "Z" else suffix)
-
-    def full(self, ts_ns: int) -> str:
-        """Return a time with its date, all its digits, and the zone."""
-        if self.counted is not None:
-            return self.counted.from_start(ts_ns)
-        text = iso_time(self.zone.shown(ts_ns))
-        return text[:-1] + self.zone.suffix(ts_ns) if text.endswith("Z") else text
-
-    def row(self, ts_ns: int, *, short: bool = False) -> str:
-        """Return the time of the next row of a list, with ``counted`` if set."""
-        if self.counted is not None:
-            return self.counted.text(ts_ns)
-        return self.short(ts_ns) if short else self.full(ts_ns)
-
-
-_CLOCK: ContextVar[Clock] = ContextVar("clock", default=Clock())  # noqa: B039
-
-
-def clock_in_use() -> Clock:
-    """Return the clock in use."""
-    return _CLOCK.get()
-
-
-@contextmanager
-def writing_times(times: "FrameTimes", first_ns: int | None, last_ns: int | None) -> Iterator[None]:
-    """Use the format of frames' times in the block, with dates if the first and the last are on different days."""
-    days = {times.zone.shown(ts_ns) // _DAY for ts_ns in (first_ns, last_ns) if ts_ns is not None}
-    counted = None if times.kind is TimeKind.ABSOLUTE else times
-    token = _CLOCK.set(Clock(times.zone, len(days) > 1, counted))
-    try:
-        yield
-    finally:
-        _CLOCK.reset(token)
-
-
 class TimeKind(Enum):
     """The reference of a frame's time."""
 
@@ -160,14 +102,14 @@ class TimeKind(Enum):
     DELTA = "d"
 
 
-class FrameTimes:
-    """A formatter of frames' times. With ``DELTA``, call it once for each frame, in order."""
+class Clock:
+    """A formatter of times: absolute ones in a zone, from the start of the capture, or since the row above."""
 
     def __init__(self, kind: TimeKind = TimeKind.ABSOLUTE, zone: Zone = UTC) -> None:
         self.kind, self.zone = kind, zone
-        self._clock = Clock(zone)
+        self.dated = False  #: with the date, as the capture spans several days
         self._start: int | None = None
-        self._before: int | None = None  # the time of the frame before
+        self._before: int | None = None  # the time of the row before
 
     @property
     def plain(self) -> bool:
@@ -179,24 +121,54 @@ class FrameTimes:
         if self._start is None and self.kind is not TimeKind.ABSOLUTE:
             self._start = start_ns
 
-    def text(self, ts_ns: int) -> str:
-        """Return the time of the next frame: ``+1.250000`` from the start, ``0.000500`` since the frame before."""
-        if self.kind is TimeKind.ABSOLUTE:
-            return self._clock.full(ts_ns)
-        if self.kind is TimeKind.RELATIVE:
-            return self.from_start(ts_ns)
+    def short(self, ts_ns: int) -> str:
+        """Return a time to the millisecond: ``12:02:16.996``; ``2025-11-20T12:02:16.996`` if ``dated``.
+
+        Zones other than UTC are named: ``13:02:16.996+01:00``.
+        """
+        text = self.full(ts_ns)
+        if "T" not in text:
+            return text
+        suffix = self.zone.suffix(ts_ns)
+        return (text[:23] if self.dated else text[11:23]) + ("" if suffix == "Z" else suffix)
+
+    def full(self, ts_ns: int) -> str:
+        """Return a time with its date, all its digits, and the zone; ``+1.250000`` from the start."""
+        if self.kind is not TimeKind.ABSOLUTE:
+            return _seconds(0 if self._start is None else ts_ns - self._start, "+")
+        text = iso_time(self.zone.shown(ts_ns))
+        return text[:-1] + self.zone.suffix(ts_ns) if text.endswith("Z") else text
+
+    def row(self, ts_ns: int, *, short: bool = False) -> str:
+        """Return the time of the next frame, or row of a list; ``0.000500`` since the one before. Call it in order."""
+        if self.kind is not TimeKind.DELTA:
+            return self.short(ts_ns) if short else self.full(ts_ns)
         before, self._before = self._before, ts_ns
         return _seconds(0 if before is None else ts_ns - before)
 
-    def from_start(self, ts_ns: int) -> str:
-        """Return a time from the start of the capture: ``+1.250000``."""
-        return _seconds(0 if self._start is None else ts_ns - self._start, "+")
+
+PLAIN_TIMES: Final = Clock()
+_CLOCK: ContextVar[Clock] = ContextVar("clock", default=PLAIN_TIMES)
+
+
+def clock_in_use() -> Clock:
+    """Return the clock in use."""
+    return _CLOCK.get()
+
+
+@contextmanager
+def writing_times(clock: Clock, first_ns: int | None, last_ns: int | None) -> Iterator[None]:
+    """Use a clock in the block, with dates if the first and the last time are on different days."""
+    days = {clock.zone.shown(ts_ns) // _DAY for ts_ns in (first_ns, last_ns) if ts_ns is not None}
+    token, dated, clock.dated = _CLOCK.set(clock), clock.dated, len(days) > 1
+    try:
+        yield
+    finally:
+        clock.dated = dated
+        _CLOCK.reset(token)
 
 
 def _seconds(passed: int, ahead: str = "") -> str:
     seconds, ns = divmod(abs(passed), _SECOND)
     fraction = f"{ns:09d}" if ns % 1000 else f"{ns // 1000:06d}"
     return f"{'-' if passed < 0 else ahead}{seconds}.{fraction}"
-
-
-PLAIN_TIMES: Final = FrameTimes()

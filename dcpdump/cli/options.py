@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from dcpdump.capture.key_log import KeyLogError, KeyLogs
 from dcpdump.cli.terminal import note
-from dcpdump.clock import PLAIN_TIMES, UTC, FrameTimes, TimeKind, Zone, zone_of
+from dcpdump.clock import PLAIN_TIMES, UTC, Clock, TimeKind, Zone, zone_of
 from dcpdump.errors import CaptureError, system_words
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses, parse_window
 from dcpdump.filter.choices import BETWEEN, Ranges, parse_ranges
@@ -223,7 +223,7 @@ class Display:
     force: bool
     show_secrets: bool
     redactor: "Redactor | None" = None
-    times: FrameTimes = PLAIN_TIMES  #: writes the times of frames for people
+    times: Clock = PLAIN_TIMES  #: writes the times of frames for people
 
     def shown(self, record: Record) -> Record:
         """Return the record as it may be shown: redacted, if that was asked for."""
@@ -422,11 +422,11 @@ def display(options: Mapping[str, Any], *, whole: Collection[str] = ()) -> Displ
     )
 
 
-def times_of(form: str, options: Mapping[str, Any]) -> FrameTimes:
+def times_of(form: str, options: Mapping[str, Any]) -> Clock:
     """Return what writes times. Raises click.UsageError for programs."""
     kind = options.get("time")
     if form not in ("ndjson", "csv", "sarif"):
-        return FrameTimes(TimeKind(kind or "a"), zone_in(options))
+        return Clock(TimeKind(kind or "a"), zone_in(options))
     if kind is not None:
         raise click.UsageError(f"-t is for people: {form} always has the time in UTC")
     return PLAIN_TIMES

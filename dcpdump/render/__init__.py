@@ -10,7 +10,7 @@ May import ``diagnosis``, ``compare``, ``check``, ``streams`` and what is below 
 
 from collections.abc import Callable
 
-from dcpdump.clock import PLAIN_TIMES, FrameTimes
+from dcpdump.clock import PLAIN_TIMES, Clock
 from dcpdump.record import Record, as_json, columns
 from dcpdump.render import line, table
 from dcpdump.render.objects import csv_row, csv_text, dump
@@ -25,13 +25,13 @@ class View:
     value_bytes: int | None
     palette: Palette
     file: bool = False  #: several captures: say which one a frame is from
-    times: FrameTimes = PLAIN_TIMES  #: asked once for each frame
+    times: Clock = PLAIN_TIMES  #: asked once for each frame
     context: bool | None = None  #: where chosen frames are shown with others around them: whether it is one of those
 
     def when(self, record: Record) -> str:
         """Return the time of the next frame; empty where it has none."""
         ts_ns = record.frame.raw.where.ts_ns
-        return "" if ts_ns is None else self.times.text(ts_ns)
+        return "" if ts_ns is None else self.times.row(ts_ns)
 
     def marked(self, drawn: Line) -> Line:
         """Return the first line of a frame, marked where it is chosen and others are not."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.clock import UTC, FrameTimes, TimeKind, Zone, zone_of
+from dcpdump.clock import UTC, Clock, TimeKind, Zone, zone_of
 from dcpdump.filter import parse_instant
 from dcpdump.net.packet import Packet
 from tests.support.check_cases import items
@@ -186,15 +186,15 @@ def test_the_zone_of_this_machine_changes_its_clocks(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("zone", [UTC, zone_of("-03:30"), zone_of("local")])
 def test_a_time_that_no_calendar_has_is_a_number(zone: Zone) -> None:
-    assert FrameTimes(TimeKind.ABSOLUTE, zone).text(1 << 80).endswith(" ns after 1970")
+    assert Clock(TimeKind.ABSOLUTE, zone).row(1 << 80).endswith(" ns after 1970")
 
 
 def test_times_go_back_with_the_clock_and_count_from_the_first_start_that_is_known() -> None:
-    since, from_start = FrameTimes(TimeKind.DELTA), FrameTimes(TimeKind.RELATIVE)
-    assert [since.text(ns) for ns in (5_000_000, 3_500_000, 3_500_001)] == ["0.000000", "-0.001500", "0.000000001"]
+    since, from_start = Clock(TimeKind.DELTA), Clock(TimeKind.RELATIVE)
+    assert [since.row(ns) for ns in (5_000_000, 3_500_000, 3_500_001)] == ["0.000000", "-0.001500", "0.000000001"]
     for start in (None, 5_000_000, 9_000_000):
         from_start.begin(start)
-    assert [from_start.text(ns) for ns in (5_000_000, 3_500_000)] == ["+0.000000", "-0.001500"]
+    assert [from_start.row(ns) for ns in (5_000_000, 3_500_000)] == ["+0.000000", "-0.001500"]
 
 
 DOCUMENTS = "STREAM vb=5\nRX snapshot-marker{start=0, end=3, flags=0x6}\n" + items(1, 3)

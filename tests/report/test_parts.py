@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.batch.traffic_over_time import TrafficOverTime
-from dcpdump.clock import FrameTimes, writing_times, zone_of
+from dcpdump.clock import Clock, writing_times, zone_of
 from dcpdump.escape import safe
 from dcpdump.report import vbuckets
 from dcpdump.report.draw import DrawnMark, TimeAxis, area, marks, png, zone_name
@@ -94,7 +94,7 @@ def test_an_axis_says_milliseconds_of_short_times_and_dates_of_long_ones() -> No
 def test_an_axis_is_in_the_zone_in_use_and_knows_when_its_clocks_are_changed() -> None:
     changed = 1_761_440_400 * SECOND  # 2025-10-26T01:00Z, when clocks in Berlin are set back
     times = TimeAxis(changed - 40 * 86_400 * SECOND, changed + 50 * 86_400 * SECOND)
-    with writing_times(FrameTimes(zone=zone_of("Europe/Berlin")), None, None):
+    with writing_times(Clock(zone=zone_of("Europe/Berlin")), None, None):
         (begins, summer), (change, winter) = times.offsets()
         assert (times.ticks()[0].label, times.ticks()[1].label[-5:]) == ("09-16 03:00", "00:00")
         assert [zone_name(each) for each in times] == ["UTC+02:00", "UTC+01:00"]
