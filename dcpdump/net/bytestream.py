@@ -4,12 +4,12 @@ Sequence numbers become offsets here: the beginning of the stream is found, ackn
 and segments far outside the stream are set aside. The order is made by Reassembly.
 """
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dcpdump.net.event import CARVED, END, EVICTED, LOST_BY_CAPTURE, NOT_ACKED, Bytes, End, Gap, Seen, StreamEvent
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import NO_TIME
-from dcpdump.net.reassembly import Counters, Difference, Fin, Reassembly, ReassemblyState, conflict
+from dcpdump.net.reassembly import Counters, Difference, Fin, Reassembly, conflict
 from dcpdump.net.tcp import CONTROL, FIN, MASK, RST, SYN, Segment, advance, distance
 
 if TYPE_CHECKING:
@@ -67,9 +67,6 @@ class _SenderState:
         return before
 
 
-StrayState = tuple[int, bytes, int]  #: a segment from far outside: sequence number, bytes, how many were cut off
-
-
 class _Stray(NamedTuple):
     """A segment from far outside the stream, kept until a second one near it confirms it."""
 
@@ -78,18 +75,13 @@ class _Stray(NamedTuple):
     missing: int
 
 
-class StreamState(ReassemblyState):
-    """The state of a stream, with its sequence numbers; -1 stands for none."""
-
-    base: int | None  #: of offset 0; None before the stream begins
-    ready: int  #: that may be delivered without further thought
-    isn: int | None
-    first_ack: int | None
-    last_ack: int
-    stray: StrayState | None
-    answers: bool
-    sender: SenderValues
-
+#: All of a stream on which the handling of later segments depends, as plain values.
+StreamState = dict[str, Any]
+#: The part of it that is plain values anyway.
+_PLAIN: Final = (
+    *("offset", "joined_late", "deadline", "_gathering", "_since", "_now", "_arrived", "_top", "_acked", "reset_at"),
+    *("reset_by_peer", "ended", "_base", "ready", "_isn", "_first_ack", "last_ack", "answers"),
+)
 
 _NEVER: Final = -1  # equals no sequence number
 
@@ -134,28 +126,26 @@ class ByteStream(Reassembly):
         self.sender = _SenderState()
 
     def state(self) -> StreamState:
-        """Return as plain values, for ``restore``, all on which the handling of later segments depends."""
-        stray = self._stray
-        return {
-            **self._state(),
-            "base": self._base,
-            "ready": self.ready,
-            "isn": self._isn,
-            "first_ack": self._first_ack,
-            "last_ack": self.last_ack,
-            "stray": None if stray is None else (*stray,),
-            "answers": self.answers,
-            "sender": self.sender.state(),
-        }
+        """Return the state, for ``restore``."""
+        fin, stray, patience = self._fin, self._stray, self._patience
+        state: StreamState = {name: getattr(self, name) for name in _PLAIN}
+        state["fin"] = None if fin is None else (*fin[:3], (*fin.seen,))
+        state["stray"] = None if stray is None else (*stray,)
+        state["sender"] = self.sender.state()
+        state["waiting"] = self._backlog.state()
+        state["patience"] = None if patience is None else patience.state()
+        return state
 
     def restore(self, state: StreamState) -> None:
         """Restore a state, in a stream that was fed nothing yet."""
-        self._restore(state)
-        stray = state["stray"]
-        self._base, self.ready, self._isn = state["base"], state["ready"], state["isn"]
-        self.sender.restore(state["sender"])
-        self._first_ack, self.last_ack, self.answers = state["first_ack"], state["last_ack"], state["answers"]
+        for name in _PLAIN:
+            setattr(self, name, state[name])
+        fin, stray, patience = state["fin"], state["stray"], state["patience"]
+        self._fin = None if fin is None else Fin(fin[0], fin[1], fin[2], Seen(*fin[3]))
         self._stray = None if stray is None else _Stray(*stray)
+        self.sender.restore(state["sender"])
+        if patience is not None:
+            self._restore_waiting(state["waiting"], patience)
         self._balance.pending_bytes += self._aside
 
     @property

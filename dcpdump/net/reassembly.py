@@ -8,7 +8,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dcpdump.net.event import (
     CARVED,
@@ -40,30 +40,9 @@ SeenState = tuple[int, int | None, str, int]  #: number and time of a packet, it
 #: A waiting segment: its offset; how many bytes had arrived with it, which also orders arrivals; its bytes; the end of
 #: the part that the snap length cut off; its time; its packet.
 _WaitingSegment = tuple[int, int, bytes, int, int, Seen]
-_WaitingState = tuple[int, int, bytes, int, int, SeenState]
+WaitingState = tuple[int, int, bytes, int, int, SeenState]
 #: Since when the first hole has counted as lost (time, bytes arrived), and when it is given up.
-_PatienceState = tuple[tuple[int, int] | None, int | None]
-_FinState = tuple[int, int, int, SeenState]  #: its offset, how many bytes had arrived with it, its time, its packet
-
-
-class ReassemblyState(TypedDict):
-    """The state of a reassembly."""
-
-    offset: int  #: of the next byte to deliver
-    joined_late: bool
-    deadline: int | None
-    gathering: bool  #: the first offset is not known yet
-    since: int  #: when gathering began
-    now: int
-    arrived: int  #: bytes that were new when they came
-    top: int  #: the end of the furthest piece
-    acked: int | None
-    fin: _FinState | None
-    reset_at: int | None
-    reset_by_peer: bool
-    ended: bool
-    waiting: list[_WaitingState]  #: by offset, then by arrival
-    patience: _PatienceState | None  #: None before the stream begins
+PatienceState = tuple[tuple[int, int] | None, int | None]
 
 
 #: Kinds of refusal kept apart; a hostile capture could name 65,536 ethertypes.
@@ -355,12 +334,12 @@ class _ReorderQueue:
         """Return how many bytes of memory the queue takes."""
         return self.size + 2 * OVERHEAD * self._count
 
-    def state(self) -> list[_WaitingState]:
+    def state(self) -> list[WaitingState]:
         """Return the segments as plain values, by offset and arrival, for ``restore``."""
         waiting = [each for _, _, run in self._heap for each in run.segments]
         return [(*each[:5], (*each[5],)) for each in sorted(waiting, key=itemgetter(0, 1))]
 
-    def restore(self, state: list[_WaitingState]) -> None:
+    def restore(self, state: list[WaitingState]) -> None:
         """Restore a state."""
         for start, order, data, cut, since, seen in state:
             self.add(start, order, data, cut - start - len(data), since, Seen(*seen))
@@ -557,11 +536,11 @@ class _GapTimeout:
         self._lost_since: tuple[int, int] | None = None  # in time and in bytes arrived
         self.deadline: int | None = None
 
-    def state(self) -> _PatienceState:
+    def state(self) -> PatienceState:
         """Return the wait as plain values, for ``restore``."""
         return self._lost_since, self.deadline
 
-    def restore(self, state: _PatienceState) -> None:
+    def restore(self, state: PatienceState) -> None:
         """Restore a state."""
         self._lost_since, self.deadline = state
 
@@ -668,43 +647,15 @@ class Reassembly:
         self._until: i64 = NOT_DUE  # the time (ns) of that
         self._lost = False  # whether the missing bytes were acknowledged
 
-    def _state(self) -> ReassemblyState:
-        """Return the offsets and the waiting bytes as plain values."""
-        fin, patience = self._fin, self._patience
-        return {
-            "offset": self.offset,
-            "joined_late": self.joined_late,
-            "deadline": self.deadline,
-            "gathering": self._gathering,
-            "since": self._since,
-            "now": self._now,
-            "arrived": self._arrived,
-            "top": self._top,
-            "acked": self._acked,
-            "fin": None if fin is None else (*fin[:3], (*fin.seen,)),
-            "reset_at": self.reset_at,
-            "reset_by_peer": self.reset_by_peer,
-            "ended": self.ended,
-            "waiting": self._backlog.state(),
-            "patience": None if patience is None else patience.state(),
-        }
-
-    def _restore(self, state: ReassemblyState) -> None:
-        fin, patience = state["fin"], state["patience"]
-        self.offset, self.joined_late, self.deadline = state["offset"], state["joined_late"], state["deadline"]
-        self._gathering, self._since, self._now = state["gathering"], state["since"], state["now"]
-        self._arrived, self._top, self._acked = state["arrived"], state["top"], state["acked"]
-        self._fin = None if fin is None else Fin(*fin[:3], Seen(*fin[3]))
-        self.reset_at, self.reset_by_peer = state["reset_at"], state["reset_by_peer"]
-        self.ended = state["ended"]
-        if patience is not None:
-            self._open()
-            if state["waiting"]:
-                self._backlog = _ReorderQueue()
-                self._backlog.restore(state["waiting"])
-            self._patience = _GapTimeout(self._limits)
+    def _restore_waiting(self, waiting: list[WaitingState], patience: PatienceState) -> None:
+        """Restore the queue and the timeout of a stream that began."""
+        self._open()
+        if waiting:
+            self._backlog = _ReorderQueue()
+            self._backlog.restore(waiting)
+        if self._patience is not None:
             self._patience.restore(patience)
-            self._balance.pending_bytes += self._backlog.size
+        self._balance.pending_bytes += self._backlog.size
 
     def _open(self) -> None:
         """Create the window, the queue and the timeout of a stream that begins."""

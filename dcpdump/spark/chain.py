@@ -143,7 +143,7 @@ class ChainCheckpoint(NamedTuple):
 
 
 #: The version of states, to be increased when their parts change.
-_VERSION = 3
+_VERSION = 4
 #: All classes in a checkpoint, beside plain values: a file with others was not written by this program.
 _PARTS = {
     f"{each.__module__}.{each.__qualname__}": each
