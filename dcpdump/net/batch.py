@@ -15,18 +15,13 @@ from dcpdump.big_endian import be16, be32
 from dcpdump.net.connections import PACKET_COST, Connections, ConnectionSide, Delivery
 from dcpdump.net.endpoints import Connection
 from dcpdump.net.event import AHEAD, NO_ANSWER, ZERO_WINDOW, Bytes, BytesRun, Seen
-from dcpdump.net.ip import FRAGMENT, IPV4, IPV6
+from dcpdump.net.layers import plain_headers
 from dcpdump.net.packet import NO_TIME
 from dcpdump.net.reassembly import NOT_DUE
-from dcpdump.net.tcp import ACK, CONTROL, PROTOCOL, Segment
+from dcpdump.net.tcp import ACK, CONTROL, Segment
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
-
-_ETHERNET: Final = 1
-_COOKED: Final = 113
-_COOKED_2: Final = 276
-_RAW: Final = (14, 101)
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
@@ -179,12 +174,11 @@ def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tupl
     while row < count and not known:
         ts: i64 = times[row]
         end: i64 = ends[row]
-        key_at, tcp, stop = _headers(data, starts[row], end, links[row])
+        key_at, tcp, start, stop = plain_headers(data, starts[row], end, links[row])
         if due <= ts or tcp < 0:
             break
         flags: i64 = data[tcp + 13]
-        start = tcp + (data[tcp + 12] >> 4) * 4
-        if flags & CONTROL or start < tcp + 20 or start > stop or stop > end:
+        if flags & CONTROL:
             break
         if side is None or not _stands(side.key, data, key_at, tcp + 4):
             # Nearly always this is the other side's answer.
@@ -258,35 +252,3 @@ def _stands(key: bytes, data: bytes, at: "i64", stop: "i64") -> bool:
         if data[at + place] != key[place]:
             return False
     return True
-
-
-def _headers(data: bytes, ip: "i64", end: "i64", link: "i64") -> tuple["i64", "i64", "i64"]:
-    """Return the offsets of a plain packet's addresses and TCP header, and of its datagram's end; -1 for other packets.
-
-    The ports follow the addresses, so that both together are the key of the flow.
-    """
-    if link == _ETHERNET:
-        ip += 14
-    elif link == _COOKED:
-        ip += 16
-    elif link == _COOKED_2:
-        ip += 20
-    elif link not in _RAW:
-        return -1, -1, -1
-    if ip + 40 > end:
-        return -1, -1, -1
-    if link in (_ETHERNET, _COOKED):
-        ethertype = be16(data, ip - 2)
-    elif link == _COOKED_2:
-        ethertype = be16(data, ip - 20)
-    else:
-        ethertype = IPV4 if data[ip] >> 4 == 4 else IPV6
-    if ethertype == IPV4:
-        fragment = be16(data, ip + 6) & FRAGMENT
-        if data[ip] == 0x45 and not fragment and data[ip + 9] == PROTOCOL:
-            return ip + 12, ip + 20, ip + be16(data, ip + 2)
-    elif ethertype == IPV6:
-        length = be16(data, ip + 4)
-        if ip + 60 <= end and data[ip] >> 4 == 6 and data[ip + 6] == PROTOCOL and length:
-            return ip + 8, ip + 40, ip + 40 + length
-    return -1, -1, -1

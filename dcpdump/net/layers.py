@@ -4,13 +4,17 @@ code that changes packets. Knows nothing of streams.
 
 import struct
 from collections import OrderedDict
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from dcpdump.big_endian import be16, be32
 from dcpdump.net import ip, link, tcp
-from dcpdump.net.ip import FRAGMENT, Datagram, DatagramKey, Fragments, PartialDatagram
+from dcpdump.net.ip import FRAGMENT, IPV4, IPV6, Datagram, DatagramKey, Fragments, PartialDatagram
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL, Segment
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 #: The link type of exported PDUs: Wireshark writes streams so that it reassembled or decrypted.
 _EXPORTED_PDU: Final = 252
@@ -28,19 +32,11 @@ class ExportedPdus:
     otherwise a direction of a known connection would start again.
     """
 
-    __slots__ = ("_most", "_next")
+    __slots__ = ("_most", "next")
 
     def __init__(self, connections: int) -> None:
         self._most = 2 * connections
-        self._next: OrderedDict[bytes, int] = OrderedDict()  # the next sequence number, by key
-
-    def state(self) -> dict[bytes, int]:
-        """Return the next sequence numbers, for ``restore``."""
-        return dict(self._next)
-
-    def restore(self, state: dict[bytes, int]) -> None:
-        """Continue from a state."""
-        self._next = OrderedDict(state)
+        self.next: OrderedDict[bytes, int] = OrderedDict()  #: the next sequence number, by key
 
     def feed(self, data: bytes, cut: int) -> Segment | str:
         """Return the segment of a record, ``cut`` bytes of which were not captured, or the reason why there is none."""
@@ -55,12 +51,12 @@ class ExportedPdus:
             return "exported PDU without addresses"
         ports = tags.get(_SRC_PORT, b"")[-2:].rjust(2, b"\0") + tags.get(_DST_PORT, b"")[-2:].rjust(2, b"\0")
         key, back, payload = src + dst + ports, dst + src + ports[2:] + ports[:2], data[at:]
-        seq = self._next.pop(key, 1)
-        if back in self._next:
-            self._next.move_to_end(back)
-        self._next[key] = (seq + len(payload) + cut) & 0xFFFFFFFF
-        if len(self._next) > self._most:
-            self._next.popitem(last=False)
+        seq = self.next.pop(key, 1)
+        if back in self.next:
+            self.next.move_to_end(back)
+        self.next[key] = (seq + len(payload) + cut) & 0xFFFFFFFF
+        if len(self.next) > self._most:
+            self.next.popitem(last=False)
         return Segment(key, seq, 0, 0, 0, payload, cut)
 
 
@@ -77,14 +73,56 @@ def _tags(data: bytes) -> tuple[dict[int, bytes], int]:
         at += length
 
 
-#: Both headers of a plain packet at once; the fourth (IPv6: third) value is a flow's key, addresses and ports.
-_IPV4_TCP: Final = struct.Struct(">BxH2xHxB2x12sIIBBH").unpack_from
-_IPV6_TCP: Final = struct.Struct(">IHBx36sIIBBH").unpack_from
-
-_LEAST_HEADER: Final = 5 << 4  #: the byte that gives a TCP header the length of 20 bytes
+_ETHERNET: Final = 1
+_COOKED: Final = 113
+_COOKED_2: Final = 276
+_RAW: Final = (14, 101)
 
 #: What a NamedTuple's own constructor calls; calling it directly halves the cost of a row.
 _row: Final = tuple.__new__
+
+
+def plain_headers(data: bytes, ip: "i64", end: "i64", link: "i64") -> tuple["i64", "i64", "i64", "i64"]:
+    """Return the offsets of a plain packet's addresses, TCP header, payload and datagram's end; -1 for other packets.
+
+    Plain is IPv4 without options or IPv6 without extensions, not fragmented, captured completely, on a usual link. The
+    ports follow the addresses, so that both together are the key of the flow.
+    """
+    key, tcp, stop = _ip_header(data, ip, end, link)
+    if tcp < 0:
+        return -1, -1, -1, -1
+    start = tcp + (data[tcp + 12] >> 4) * 4
+    if start < tcp + 20 or start > stop or stop > end:
+        return -1, -1, -1, -1
+    return key, tcp, start, stop
+
+
+def _ip_header(data: bytes, ip: "i64", end: "i64", link: "i64") -> tuple["i64", "i64", "i64"]:
+    if link == _ETHERNET:
+        ip += 14
+    elif link == _COOKED:
+        ip += 16
+    elif link == _COOKED_2:
+        ip += 20
+    elif link not in _RAW:
+        return -1, -1, -1
+    if ip + 40 > end:
+        return -1, -1, -1
+    if link in (_ETHERNET, _COOKED):
+        ethertype = be16(data, ip - 2)
+    elif link == _COOKED_2:
+        ethertype = be16(data, ip - 20)
+    else:
+        ethertype = IPV4 if data[ip] >> 4 == 4 else IPV6
+    if ethertype == IPV4:
+        fragment = be16(data, ip + 6) & FRAGMENT
+        if data[ip] == 0x45 and not fragment and data[ip + 9] == PROTOCOL:
+            return ip + 12, ip + 20, ip + be16(data, ip + 2)
+    elif ethertype == IPV6:
+        length = be16(data, ip + 4)
+        if ip + 60 <= end and data[ip] >> 4 == 6 and data[ip + 6] == PROTOCOL and length:
+            return ip + 8, ip + 40, ip + 40 + length
+    return -1, -1, -1
 
 
 class LayersState(NamedTuple):
@@ -109,41 +147,21 @@ class Layers:
 
     def state(self) -> LayersState:
         """Return the state for ``restore``."""
-        return LayersState(self._fragments.state(), self._exported.state())
+        return LayersState(self._fragments.state(), dict(self._exported.next))
 
     def restore(self, state: LayersState) -> None:
         """Continue from a state."""
         self._fragments.restore(state.fragments)
-        self._exported.restore(state.exported)
+        self._exported.next = OrderedDict(state.exported)
 
     def feed(self, packet: Packet) -> Segment | str | None:
         """Return the packet's segment, the reason why there is none, or None for a fragment that waits."""
+        # Nearly all packets are plain. Every other one is read layer by layer.
         data = packet.data
-        link_type = packet.link_type
-        try:
-            if link_type == 1:
-                at, ethertype = 14, data[12:14]
-            elif link_type == 113:
-                at, ethertype = 16, data[14:16]
-            else:
-                return self._open(packet)
-            # The plain cases take one step each. Every other packet is read layer by layer.
-            if ethertype == b"\x08\x00":
-                version, length, fragment, protocol, key, seq, ack, header, flags, window = _IPV4_TCP(data, at)
-                if version == 0x45 and protocol == 6 and not fragment & FRAGMENT and header >= _LEAST_HEADER:
-                    end = at + length
-                    at += 20 + (header >> 4 << 2)
-                    if at <= end <= len(data):
-                        return _row(Segment, (key, seq, ack, flags, window, data[at:end], 0, None))
-            elif ethertype == b"\x86\xdd":
-                version, length, protocol, key, seq, ack, header, flags, window = _IPV6_TCP(data, at)
-                if version >> 28 == 6 and protocol == 6 and header >= _LEAST_HEADER and length:
-                    end = at + 40 + length
-                    at += 40 + (header >> 4 << 2)
-                    if at <= end <= len(data):
-                        return _row(Segment, (key, seq, ack, flags, window, data[at:end], 0, None))
-        except struct.error:  # shorter than both headers; the slow way names the one
-            pass
+        key, at, start, stop = plain_headers(data, 0, len(data), packet.link_type)
+        if at >= 0:
+            seq, ack, window = be32(data, at + 4), be32(data, at + 8), be16(data, at + 14)
+            return _row(Segment, (data[key : at + 4], seq, ack, data[at + 13], window, data[start:stop], 0, None))
         return self._open(packet)
 
     def _open(self, packet: Packet) -> Segment | str | None:
