@@ -31,13 +31,9 @@ from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 from dcpdump.tls.secrets import KeyLog, Secrets
 
-# -- secrets inside a pcapng, block by block, or all of them at once ----------------------------------
-
 _SECRETS: Final = 10  #: the type of the block
 _TLS: Final = 0x544C534B  #: the type of secrets that is a key log
-_SECTION: Final = b"\x0a\x0d\x0d\x0a"
-#: A longer block is skipped.
-_LONGEST: Final = 64 * 1024 * 1024
+_LONGEST_SECRETS: Final = 64 * 1024 * 1024  #: a longer block of them is skipped
 
 
 def _take_secrets(body: bytes, order: str, name: str, secrets: Secrets) -> None:
@@ -49,28 +45,6 @@ def _take_secrets(body: bytes, order: str, name: str, secrets: Secrets) -> None:
         log = KeyLog(secrets, name)
         log.feed(body[8 : 8 + length])
         log.close()
-
-
-def gather(window: SourceWindow, path: str, secrets: Secrets) -> None:
-    """Add the secrets of all blocks of a pcapng, up to its end or to damage."""
-    order = ""
-    while window.need(12) >= 12:
-        head = window.data[window.at : window.at + 12]
-        if head[:4] == _SECTION:
-            order = ORDERS.get(head[8:12], "")
-        if not order:
-            return
-        kind, length = unpack_from(order + "II", head)
-        if length < 12 or length % 4:
-            return
-        if kind == _SECRETS and length <= _LONGEST:
-            name = f"{path}@{window.offset}"
-            if window.need(length) < length:
-                return
-            body = window.data[window.at + 8 : window.at + length - 4]
-            _take_secrets(body, order, name, secrets)
-        if window.skip(length) < length:
-            return
 
 
 HEADER_SIZE = 28  #: of the smallest section header
@@ -141,7 +115,7 @@ class Pcapng:
             if self._another_header():
                 return
             kind, length, fault = self._block()
-            if not fault and length > BLOCK_KEPT:
+            if not fault and length > (_LONGEST_SECRETS if kind == _SECRETS else BLOCK_KEPT):
                 if self._skip_block(kind, length):
                     continue
                 return
@@ -362,6 +336,12 @@ class Pcapng:
             return False
         (again,) = unpack_from(order + "I", window.data, window.at + length - 4)
         return bool(again == length)
+
+
+def gather(window: SourceWindow, path: str, secrets: Secrets) -> None:
+    """Add the secrets of all blocks of a pcapng, up to its end or to damage."""
+    for _ in Pcapng(window, Health(path), False, secrets).runs():
+        pass
 
 
 # -- names of interfaces and comments of packets, to write them to another file -----------------------
