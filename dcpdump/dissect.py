@@ -214,29 +214,21 @@ class Dissector:
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         # Half of the memory is for waiting segments, half for incomplete frames.
         self._limit = limits.memory // 2
-        self._connections = Connections(replace(limits, memory=self._limit))
+        self.connections = Connections(replace(limits, memory=self._limit))
         self._unweighed = 0
-        self._conversations: dict[int, Conversation] = {}
+        self.conversations: dict[int, Conversation] = {}  #: of connections with payload, by number
         self._show_secrets = show_secrets
-        self.balance = self._connections.counts
+        self.balance = self.connections.counts
         self.tally = Tally()
         self.names = ServerNames(max(_NAMES, limits.memory // 8 // NAME))  #: of collections, by server and bucket
-        self._unsealing = _Unsealing(Secrets() if secrets is None else secrets, self.tally)
-
-    @property
-    def connections(self) -> Connections:
-        """Return the connections that the packets belong to."""
-        return self._connections
-
-    @property
-    def conversations(self) -> dict[int, Conversation]:
-        """Return the conversations of connections with payload, by number."""
-        return self._conversations
+        self.secrets = Secrets() if secrets is None else secrets  #: of TLS
+        self._unsealing = _Unsealing(self.secrets, self.tally)
+        self.tls_reports = self._unsealing.tls_reports  #: of TLS connections that ended, by number
 
     def feed(self, packet: Packet) -> list[Record]:
         """Dissect the next packet, and return the records that it completes."""
         records = self.open_waiting() if self._unsealing.any else []
-        deliveries = self._connections.feed(packet)
+        deliveries = self.connections.feed(packet)
         if not deliveries:
             return records
         records += self._take(deliveries)
@@ -252,35 +244,25 @@ class Dissector:
     def drain(self) -> Iterator[Record]:
         """End the input, and yield the records of frames still open, of which there may be 65,536."""
         yield from self.open_waiting()
-        yield from self._take(self._connections.close())
-        for conversation in list(self._conversations.values()):
+        yield from self._take(self.connections.close())
+        for conversation in list(self.conversations.values()):
             yield from self._leave(conversation)
-
-    @property
-    def tls_reports(self) -> dict[int, TlsReport]:
-        """Return the reports of TLS connections that ended, by number."""
-        return self._unsealing.tls_reports
-
-    @property
-    def secrets(self) -> Secrets:
-        """Return the secrets of TLS."""
-        return self._unsealing.secrets
 
     def open_waiting(self) -> list[Record]:
         """Return the records that new secrets make possible."""
         records: list[Record] = []
-        for conversation, events in self._unsealing.open_waiting(list(self._conversations.values())):
+        for conversation, events in self._unsealing.open_waiting(list(self.conversations.values())):
             for direction, event in events:
                 records += self._follow(conversation, direction, event)
         return records
 
     def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
         for connection, direction, event in deliveries:
-            conversation = self._conversations.get(connection.number)
+            conversation = self.conversations.get(connection.number)
             if conversation is None:
                 if not isinstance(event, (Bytes, Gap)):
                     continue
-                conversation = self._conversations[connection.number] = Conversation(connection, Session())
+                conversation = self.conversations[connection.number] = Conversation(connection, Session())
             events = self._unsealing.take(conversation, direction, event)
             if isinstance(event, Gap) and conversation.tls is not None:
                 gap = conversation.tls.untold(direction, event)
@@ -346,14 +328,14 @@ class Dissector:
         Adding up costs a step for each conversation, so it is done once in a number of bytes.
         """
         self._unweighed = 0
-        held = {number: conversation.held for number, conversation in self._conversations.items()}
+        held = {number: conversation.held for number, conversation in self.conversations.items()}
         total = sum(held.values())
         memory = max(self._limit // 8, self._limit - _CONVERSATION * len(held))
         if total <= memory:
             return []
         records: list[Record] = []
         for number in sorted(held, key=held.__getitem__, reverse=True):
-            conversation = self._conversations[number]
+            conversation = self.conversations[number]
             for direction, event in self._unsealing.give_up(conversation):
                 records += self._follow(conversation, direction, event)
             for direction, splitter in enumerate(conversation.splitters):
@@ -401,7 +383,7 @@ class Dissector:
             self.tally.mixed.append((*conversation.ends[0], conversation.mixed))
         self.names.leave(conversation.names)
         conversation.splitters = [None, None]  # splitters refer to it: without this cycle the memory is free at once
-        del self._conversations[conversation.connection.number]
+        del self.conversations[conversation.connection.number]
         return records
 
     def _count_unseen(self, conversation: Conversation) -> None:

@@ -62,8 +62,8 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         _keep_memory()
         self._limits = limits
-        self._connections.in_runs = True
-        self._cutting = Cutting(self._conversations, self.tally, self.most)
+        self.connections.in_runs = True
+        self._cutting = Cutting(self.conversations, self.tally, self.most)
         self.next_frame = 1  #: the number of the next frame
         self._pieces: list[P] = []  # finished pieces
         self.releasing = False  #: events of a packet are not all in pieces yet
@@ -80,12 +80,12 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         A list is emptied when the next is requested; all have to be taken before the next block is fed. The last may be
         empty, but there may be ``gaps``.
         """
-        self._connections.carved.update(block.carved)
+        self.connections.carved.update(block.carved)
         yield from self._open_waiting()
         batch, at = block.batch, 0
         while at < len(batch):
             segments = Segments(batch)
-            stop, deliveries = take(self._connections, batch, at, segments)
+            stop, deliveries = take(self.connections, batch, at, segments)
             if stop > at:
                 self._took(block, at, stop, segments)
                 yield from self._cut(segments)
@@ -98,7 +98,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def feed_packet(self, packet: Packet) -> Iterator[list[P]]:
         """Dissect the next packet, and yield the pieces so far if their size is at its bound."""
-        deliveries = self._connections.feed(packet)
+        deliveries = self.connections.feed(packet)
         self._fed(packet)
         yield from self._deliver(deliveries)
 
@@ -110,8 +110,8 @@ class BlockDissector(Dissector, ABC, Generic[P]):
     def close_blocks(self) -> Iterator[list[P]]:
         """End the input, and yield the last pieces, as ``feed_block`` does."""
         yield from self._open_waiting()
-        yield from self._deliver(self._connections.close())
-        for conversation in list(self._conversations.values()):
+        yield from self._deliver(self.connections.close())
+        for conversation in list(self.conversations.values()):
             self._leave(conversation)
             yield from self._full()
         yield from self._taken()
@@ -137,7 +137,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def _open_waiting(self) -> Iterator[list[P]]:
         """Handle the events that new secrets make possible."""
-        for conversation, events in self._unsealing.open_waiting(list(self._conversations.values())):
+        for conversation, events in self._unsealing.open_waiting(list(self.conversations.values())):
             for direction, event in events:
                 self._follow(conversation, direction, event)
                 yield from self._full()
@@ -164,7 +164,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         at, count = 0, len(segments)
         while (at := self._cutting.take(segments, at)) < count:
             if not self._cutting.full:
-                conversation = self._conversations.get(segments.places[at] >> 1)
+                conversation = self.conversations.get(segments.places[at] >> 1)
                 if conversation is not None and conversation.tls is not None:
                     at = yield from self._unseal(conversation, segments, at)
                 else:
@@ -184,7 +184,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         for place, file in sources:
             if (place, file) != before:
                 before = place, file
-                conversation = self._conversations.get(place >> 1)
+                conversation = self.conversations.get(place >> 1)
                 if conversation is not None:
                     conversation.note_source(segments.files[file])
 

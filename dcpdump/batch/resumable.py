@@ -59,51 +59,51 @@ class Resumable(BlockDissector[P], ABC):
     def resumable(self) -> bool:
         """Return whether a state is complete: no secret is still to come, and no reports of ended TLS would be lost."""
         sealed = {
-            number for number, each in self._conversations.items() if each.tls is not None or each.suspect is not None
+            number for number, each in self.conversations.items() if each.tls is not None or each.suspect is not None
         }
         if not sealed:
             return True
-        return not self.secrets.growing and sealed <= {side.connection.number for side in self._connections.living}
+        return not self.secrets.growing and sealed <= {side.connection.number for side in self.connections.living}
 
     def state(self) -> DissectionState:
         """Return the state between two blocks, for ``restore``."""
         self.absorb()
-        living = self._connections.living
-        tls = [self._unsealing.state(each) for each in self._conversations.values()]
+        living = self.connections.living
+        tls = [self._unsealing.state(each) for each in self.conversations.values()]
         numbers = [side.connection.number for side in living]
         return DissectionState(
             self.next_frame,
             self._unweighed,
-            self._connections.state(),
-            [_saved(side, self._conversations.get(side.connection.number)) for side in living],
+            self.connections.state(),
+            [_saved(side, self.conversations.get(side.connection.number)) for side in living],
             [each for each in tls if each is not None],
             self.secrets.state(),
             self.names.state(),
-            {number: self._conversations[number].names for number in numbers if number in self._conversations},
+            {number: self.conversations[number].names for number in numbers if number in self.conversations},
         )
 
     def restore(self, state: DissectionState) -> None:
         """Continue from a state. Only for a dissection that was fed nothing yet."""
-        self._connections.restore_state(state.network)
+        self.connections.restore_state(state.network)
         for saved in state.connections:
             self._load(saved)
         self.next_frame, self._unweighed = state.first, state.unweighed
         self.names.restore(state.servers)
         for number, names in state.names.items():
-            self._conversations[number].names = names
+            self.conversations[number].names = names
         self.secrets.restore(state.secrets)
         for each in state.tls:
-            self._unsealing.restore(self._conversations[each[0]], each)
+            self._unsealing.restore(self.conversations[each[0]], each)
 
     def _load(self, saved: SavedConnection) -> None:
         """Restore a connection as the most recently used."""
         connection = Connection(saved.number, flow_of(saved.key), saved.syn, saved.carved)
-        self._connections.restore(connection, saved.key, saved.streams)
+        self.connections.restore(connection, saved.key, saved.streams)
         if saved.session is None:
             return
         session = Session()
         session.restore(saved.session)
-        conversation = self._conversations[saved.number] = Conversation(connection, session)
+        conversation = self.conversations[saved.number] = Conversation(connection, session)
         for direction, state in enumerate(saved.splitters):
             if state is not None:
                 splitter = FrameSplitter(StreamsOf(self, conversation))

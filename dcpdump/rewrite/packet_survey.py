@@ -302,7 +302,7 @@ class PacketSurvey(Dissection):
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._unsealing.places = {}
-        self.places = PayloadMap(self._connections, limits)
+        self.places = PayloadMap(self.connections, limits)
         self.handshakes = _Handshakes()
 
     def texts(self, stream: int) -> "_TextPlaces | None":

@@ -85,12 +85,12 @@ class EndsWatching(BlockDissector[P], ABC):
 
         ``with_rules``: pieces are for rules too.
         """
-        self._connections.tcp_changes = []
+        self.connections.tcp_changes = []
 
     @property
     def tcp_changes(self) -> list[TcpChange]:
         """Which ends began or ceased to hold the other up, to be taken away by its owner; none where not watched."""
-        changes = self._connections.tcp_changes
+        changes = self.connections.tcp_changes
         return [] if changes is None else changes
 
     def close_blocks(self) -> Iterator[list[P]]:
@@ -98,7 +98,7 @@ class EndsWatching(BlockDissector[P], ABC):
 
         A single one may have been answered after the capture; one that is captured twice is not sent again.
         """
-        for connection, lasting_ns in self._connections.unanswered:
+        for connection, lasting_ns in self.connections.unanswered:
             if lasting_ns >= _AGAIN_NS:
                 src, dst = map(str, connection.flow)
                 self.unanswered.append(Unanswered(connection.number, src, dst, lasting_ns))
@@ -106,22 +106,22 @@ class EndsWatching(BlockDissector[P], ABC):
 
     def resets(self, until_ns: int) -> Iterator[Ended]:
         """Yield the resets up to a time of connections that are not closed, since more may follow a RST."""
-        for number, direction, ts_ns in self._connections.resets:
+        for number, direction, ts_ns in self.connections.resets:
             if ts_ns <= until_ns:
                 yield Ended(number, direction, "rst", ts_ns)
 
     @property
     def living(self) -> int:
         """Return how many connections may still get packets."""
-        return len(self._connections.halves) // 2
+        return len(self.connections.halves) // 2
 
     def remember(self, most: int) -> None:
         """Limit how many connections are remembered; the least recently used are closed."""
-        self._connections.remember(most)
+        self.connections.remember(most)
 
     def is_over(self, number: int) -> bool:
         """Return whether no more frames of the connection with a number can come."""
-        return number not in self._conversations and not self._connections.remembers(number)
+        return number not in self.conversations and not self.connections.remembers(number)
 
     def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
         for connection, direction, event in deliveries:

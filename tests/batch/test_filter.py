@@ -181,7 +181,7 @@ def test_sessions_learn_the_same_by_rows_and_by_columns(traffic: dict[str, Path]
         pieces = all_pieces(one.feed_block(block))
         all_pieces(other.feed_block(block))
         assert way == "columns" or all(isinstance(piece, Picked) for piece in pieces)
-    assert _known(one._conversations) == _known(other._conversations)
+    assert _known(one.conversations) == _known(other.conversations)
     assert (one.tally, one.balance) == (other.tally, other.balance)
 
 

@@ -149,7 +149,7 @@ def test_the_frames_of_a_capture_are_the_same_across_a_cut_at_every_packet(
     dissector = Dissector(show_secrets=True, secrets=secrets_of(twin.keylog))
     records = []
     for packet in packets:
-        for conversation in dissector._conversations.values():
+        for conversation in dissector.conversations.values():
             for name in ("tls", "suspect"):
                 each = getattr(conversation, name)
                 setattr(conversation, name, each and renewed(each, dissector.secrets))
