@@ -461,8 +461,8 @@ def read_dump(text: str) -> Pasted | None:
     found = _find_dumps(text)
     if not found:
         return None
-    runs = [run for run in found if not _DERIVED.match(run.title)] or found
     derived = [run for run in found if _DERIVED.match(run.title)]  # made of the bytes of others
+    runs = [run for run in found if run not in derived] or found
     notes = list(dict.fromkeys(note for run in runs for note in run.notes))
     parts = with_reassembled([run.data for run in runs], [run.data for run in derived])
     dropped = [run.title for run in derived if run.data not in parts]
@@ -695,8 +695,7 @@ def _value(value: str, width: int, where: str) -> bytes:
                 return int(digits, 16).to_bytes(width, "big")  # "0x1" for a byte, as the pages print it
             raise PasteError(f"{width} bytes wide, but its value has {len(digits)} hex digits", where, _GRID)
     stripped = value.strip()
-    quoted = _TEXTUAL.match(stripped)
-    for candidate in (value, stripped, *([quoted["quoted"]] if quoted else [])):
+    for candidate in (value, stripped, _TEXTUAL.sub(r"\g<quoted>", stripped)):
         for data in (candidate.encode("utf-8", "surrogatepass"), unescape(candidate)):
             if data is not None and len(data) == width:
                 return data

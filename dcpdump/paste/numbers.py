@@ -237,15 +237,15 @@ def _read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
     unnumbered = without_line_numbers("\n".join(line.lstrip(_SEPARATORS) for line in lines))
     if _begins(unnumbered) and not _begins(text):
         return _read_bare(unnumbered, (*notes, "line numbers dropped"))
-    bare = [[unprefixed(t) for t in line] for line in split]
     if len(tokens) > 1 and all(t[:2] in PREFIXES for t in tokens) and max(map(len, tokens)) > 4:
-        data = _words([unprefixed(t) for t in tokens], tokens[0])
-        return Pasted("0x words", (data,), (*notes, "the words are read in the order that they are written"))
+        return Pasted("0x words", (_words(tokens),), (*notes, "the words are read in the order that they are written"))
     if len(tokens) > 1 and "".join(tokens).isdecimal():
         decided = number_list(tokens, bracketed="," in text)
         if decided is not None:
             return decided.noted(*notes)
-    return Pasted(_hex_name(text, tokens), _lines_of_hex(bare, lines), notes)
+    return Pasted(
+        _hex_name(text, tokens), _lines_of_hex([[unprefixed(t) for t in line] for line in split], lines), notes
+    )
 
 
 def _begins(text: str) -> bool:
@@ -287,14 +287,14 @@ def _lines_of_hex(split: list[list[str]], lines: list[str]) -> tuple[bytes, ...]
     return (data,) if uneven is not None else unwrapped([bytes.fromhex(r) for r in rows])
 
 
-def _words(digits: list[str], first: str) -> bytes:
+def _words(tokens: list[str]) -> bytes:
     """Return the bytes of numbers in hex that are wider than a byte, in the order that is printed; or raise."""
-    odd = next((t for t in digits if len(t) % 2), None)
+    odd = next((t for t in tokens if len(t) % 2), None)
     if odd:
-        raise odd_digits(odd, f"in 0x{odd}")
-    plain = bytes.fromhex("".join(digits))
-    if begins_frame(bytes.fromhex(digits[0])[::-1]) or not begins_frame(plain):
-        raise too_wide(first)
+        raise odd_digits(odd[2:], f"in {odd}")
+    plain = bytes.fromhex("".join(map(unprefixed, tokens)))
+    if begins_frame(bytes.fromhex(tokens[0][2:])[::-1]) or not begins_frame(plain):
+        raise too_wide(tokens[0])
     return plain
 
 
