@@ -75,8 +75,8 @@ class KeptFrames:
         self._noops: OrderedDict[int, _Kept] = OrderedDict()
         self._wanted_bytes = self._first_bytes = self._last_bytes = 0
 
-    def take(self, parts: Sequence[Part]) -> None:
-        """Take the next parts."""
+    def feed(self, parts: Sequence[Part]) -> None:
+        """Keep frames of the next parts."""
         self._before, self._latest = self._latest, list(parts)
         for part in parts:
             opcodes = part.header.opcode
@@ -284,7 +284,7 @@ class Gathered:
                 self.gaps.append(LostBytes(*place, gap.reason, gap.seen.ts_ns))
             else:
                 self.more_gaps += 1
-        self.frames.take(parts)
+        self.frames.feed(parts)
         for part in parts:
             rows = self._rows(part)
             self.traffic.feed(part, rows)

@@ -61,17 +61,17 @@ def silence_map(traffic: TrafficOverTime, group: Sequence[ConnectionState], time
     limits = [short * (total / short) ** (level / LEVELS) for level in range(LEVELS)]
     each = max(1, -(-len(vbuckets) // ROWS))  # how many neighbours are joined in a row
     silence = np.zeros((-(-len(vbuckets) // each), used), np.uint8)
-    came = np.zeros(silence.shape, np.uint32)
+    messages = np.zeros(silence.shape, np.uint32)
     for at, vbucket in enumerate(vbuckets):
         row, streams = at // each, by_vbucket[vbucket]
         now = traffic.messages_of({(stream.connection.number, vbucket, stream.stream_id) for stream in streams})
-        came[row] = np.maximum(came[row], now)
+        messages[row] = np.maximum(messages[row], now)
         silence[row] = np.maximum(silence[row], _silences(now, streams, times, used, np.array(limits) / step_s))
-    most = int(came.max(initial=0))
-    return Map(vbuckets, _shrunk(silence), _shrunk(_heat(came, most)), limits, most)
+    most = int(messages.max(initial=0))
+    return Map(vbuckets, _shrunk(silence), _shrunk(_heat(messages, most)), limits, most)
 
 
-def _silences(came: Array, streams: Sequence[Stream], times: TimeAxis, used: int, limits: Array) -> Array:
+def _silences(messages: Array, streams: Sequence[Stream], times: TimeAxis, used: int, limits: Array) -> Array:
     """Return the levels of one vbucket."""
     alive = np.zeros(used, bool)
     begins = used
@@ -81,7 +81,7 @@ def _silences(came: Array, streams: Sequence[Stream], times: TimeAxis, used: int
             alive[begin:end] = True
             begins = min(begins, begin)
     steps = np.arange(used)
-    last = np.maximum.accumulate(np.where(came > 0, steps, begins))
+    last = np.maximum.accumulate(np.where(messages > 0, steps, begins))
     level = np.searchsorted(limits, np.maximum(steps - last, 0), side="right")
     levels = np.clip(level, 1, LEVELS)
     return np.where(alive, levels, np.where(steps > begins, ENDED, 0)).astype(np.uint8)
@@ -97,12 +97,12 @@ def _life(stream: Stream, times: TimeAxis, used: int) -> tuple[int | None, int]:
     return begin, min(used, int(times.place(min(ends)) * used) + 1) if ends else used
 
 
-def _heat(came: Array, most: int) -> Array:
+def _heat(messages: Array, most: int) -> Array:
     """Return the levels for numbers of messages: logarithms, and 0 for none."""
     if not most:
-        return np.zeros(came.shape, np.uint8)
-    scaled = np.log1p(came) / np.log1p(most) * (LEVELS - 1)
-    return np.where(came > 0, 1 + scaled.astype(np.uint8), 0).astype(np.uint8)
+        return np.zeros(messages.shape, np.uint8)
+    scaled = np.log1p(messages) / np.log1p(most) * (LEVELS - 1)
+    return np.where(messages > 0, 1 + scaled.astype(np.uint8), 0).astype(np.uint8)
 
 
 def _shrunk(cells: Array) -> Array:
