@@ -49,7 +49,8 @@ def _packets(sources: tuple[Any, ...], keys: "KeyLogs") -> "Iterator[Packet]":
     from os import PathLike, fspath
 
     if all(isinstance(source, (str, PathLike)) for source in sources):
-        from dcpdump.capture import expand, open_capture, timeline
+        from dcpdump.capture.file import open_capture, timeline
+        from dcpdump.capture.paths import expand
 
         return timeline([open_capture(path, secrets=keys.secrets) for path in expand([*map(fspath, sources)])])
     if any(isinstance(source, (str, PathLike)) for source in sources):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dcpdump.annotate import annotate
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.dissect import Dissector
 from dcpdump.errors import CaptureError, PasteError
 from dcpdump.net.connections import Connections

@@ -19,7 +19,7 @@ from dcpdump.annotate import annotate
 from dcpdump.batch.block import blocks
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.resumable import ResumableDissection
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.check.evidence import PendingEvidence
 from dcpdump.dissect import Dissector
 from dcpdump.index.building import Checkpoint, packed

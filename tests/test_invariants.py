@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, as_json, columns

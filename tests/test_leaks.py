@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcpdump.batch.block import blocks
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.check.checking import Judging
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet

@@ -14,7 +14,7 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.ends import Ends, Lost
 from dcpdump.batch.part import Part
-from dcpdump.capture import Capture
+from dcpdump.capture.file import Capture
 from dcpdump.check.checking import Judging
 from dcpdump.net.event import Gap
 from dcpdump.net.packet import NO_TIME

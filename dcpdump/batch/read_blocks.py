@@ -18,9 +18,8 @@ from dcpdump.batch.block import (
     blocks,
     gathered,
 )
-from dcpdump.capture import Capture, timeline
 from dcpdump.capture.damage import Health
-from dcpdump.capture.file import OPEN_LIMIT, CapturePlace, begin, packets_from
+from dcpdump.capture.file import OPEN_LIMIT, Capture, CapturePlace, begin, packets_from, timeline
 from dcpdump.capture.pcap import DISORDER, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, PcapHeader, PcapState
 from dcpdump.capture.plain_pcap import SIZE, Records, is_plain
 from dcpdump.capture.source import ReopenedFile, count_read

@@ -15,7 +15,8 @@ import click
 
 from dcpdump.batch.block import Block, PacketsUntil, TimeSpan
 from dcpdump.batch.ends import BLANK
-from dcpdump.capture import Capture, expand
+from dcpdump.capture.file import Capture
+from dcpdump.capture.paths import expand
 from dcpdump.cli.grouped import GroupedCommand
 from dcpdump.cli.listing import FORMATS, Sorting, report, sort_options, sorting
 from dcpdump.cli.options import (

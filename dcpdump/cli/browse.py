@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 import click
 
 from dcpdump.browse.analysis import Analysing
-from dcpdump.capture import expand
+from dcpdump.capture.paths import expand
 from dcpdump.cli.grouped import command, complete
 from dcpdump.cli.options import (
     LATENCY,

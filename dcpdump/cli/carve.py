@@ -9,9 +9,11 @@ from typing import Any
 import click
 
 from dcpdump import __version__
-from dcpdump.capture import Capture, blocks, expand, timeline
+from dcpdump.capture import blocks
+from dcpdump.capture.file import Capture, timeline
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.live import PcapngWriter
+from dcpdump.capture.paths import expand
 from dcpdump.capture.pcap import CARVED, DISORDER, ORDER
 from dcpdump.capture.pcapng import CommentReader
 from dcpdump.capture.rewriter import RawRecords

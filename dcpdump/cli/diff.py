@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dcpdump.batch.part import Part
-from dcpdump.capture import expand
+from dcpdump.capture.paths import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report

@@ -24,7 +24,7 @@ from dcpdump.text import INSTALL_TLS, counted, nearest
 
 if TYPE_CHECKING:
     from dcpdump.batch.filter import Masks
-    from dcpdump.capture import Capture
+    from dcpdump.capture.file import Capture
     from dcpdump.cli.sniff import InterfaceSource
     from dcpdump.compare.align import Move
     from dcpdump.redact import Redactor
@@ -581,7 +581,7 @@ class InputOptions:
 
     def open(self, paths: Sequence[str]) -> "list[Capture]":
         """Open captures, to be read once; of several, not those that are deleted by now. Raises errors.CaptureError."""
-        from dcpdump.capture import open_capture
+        from dcpdump.capture.file import open_capture
 
         if self.align and (self.follow or any(map(_is_pipe, paths))):
             raise click.UsageError("--align reads captures twice: not standard input, a pipe, or what is followed (-F)")

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from dcpdump.batch.dissector import BlockDissector, Dissection, NumberPicker, Picker
-from dcpdump.capture import expand
+from dcpdump.capture.paths import expand
 from dcpdump.cli.frame_output import ContextOutput, FrameOutput
 from dcpdump.cli.grouped import command
 from dcpdump.cli.options import (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.read_blocks import arrives_plain, blocks_as_they_come, blocks_of
-from dcpdump.capture import Capture
+from dcpdump.capture.file import Capture
 from dcpdump.capture.source import CHUNK, bytes_read, followed
 from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated, raise_again
 from dcpdump.cli.sink import Sink

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from dcpdump.capture import expand, open_capture
+from dcpdump.capture.file import open_capture
+from dcpdump.capture.paths import expand
 from dcpdump.cli.grouped import command
 from dcpdump.cli.options import LEVELS, SALT_FILE, input_of, input_options, is_given, salt_of
 from dcpdump.cli.reading import progress

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from dcpdump.capture import expand
+from dcpdump.capture.paths import expand
 from dcpdump.cli.export import TABLES, need_pyarrow
 from dcpdump.cli.grouped import command
 from dcpdump.cli.options import (

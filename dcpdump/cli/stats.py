@@ -9,7 +9,7 @@ from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.hot_keys import HotKeys
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import Statistics
-from dcpdump.capture import expand
+from dcpdump.capture.paths import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report, sort_options, sorting

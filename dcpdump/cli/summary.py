@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from dcpdump.capture import Capture
+from dcpdump.capture.file import Capture
 from dcpdump.cli.terminal import note
 from dcpdump.dissect import TLS, Dissector, payload
 from dcpdump.errors import ExitCode

@@ -16,7 +16,7 @@ from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, NumberPicker, Picked, Picker
 from dcpdump.batch.part import Part, even_groups, joined
 from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
-from dcpdump.capture import Capture
+from dcpdump.capture.file import Capture
 from dcpdump.cli.export import cut_notes
 from dcpdump.cli.frame_output import ChoosingConsumer
 from dcpdump.cli.options import Display, InputOptions, Selection, selection

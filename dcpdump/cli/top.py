@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dcpdump.batch.block import Block
-from dcpdump.capture import expand
+from dcpdump.capture.paths import expand
 from dcpdump.cli.analysis import AnalysisRequest, LedgerConsumer, choosing, choosing_options
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import report

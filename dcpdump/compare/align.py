@@ -15,7 +15,7 @@ import numpy as np
 from dcpdump.batch.block import Block
 from dcpdump.batch.gather import Array, records_at
 from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.capture import Capture
+from dcpdump.capture.file import Capture
 from dcpdump.compare.capture_rows import mixed
 from dcpdump.compare.comparison import clock
 from dcpdump.compare.pairing import differences

@@ -21,8 +21,8 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of, read_again
 from dcpdump.batch.resumable import DissectionState, ResumableDissection
-from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
+from dcpdump.capture.file import Capture
 from dcpdump.capture.source import bytes_read
 from dcpdump.conversation import MissingValues
 from dcpdump.errors import CaptureError, OutputError

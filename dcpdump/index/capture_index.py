@@ -12,8 +12,8 @@ import numpy as np
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.filter import Masks, wanted_rows
 from dcpdump.batch.gather import Array
-from dcpdump.capture import Capture
 from dcpdump.capture.damage import Damage
+from dcpdump.capture.file import Capture
 from dcpdump.conversation import MissingValues
 from dcpdump.errors import CaptureError, DcpdumpError
 from dcpdump.index.building import (

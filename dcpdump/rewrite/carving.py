@@ -19,7 +19,7 @@ from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.batch.scan import renumbered
-from dcpdump.capture import Capture
+from dcpdump.capture.file import Capture
 from dcpdump.net.limits import DEFAULT, IN_ORDER, OUT_OF_ORDER, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.capture import Capture
+from dcpdump.capture.file import Capture
 from dcpdump.capture.rewriter import RawRecords, Rewriter
 from dcpdump.conversation import Conversation
 from dcpdump.net.ip import CHECKSUM_AT, mend_checksum, pseudo_header

@@ -16,8 +16,7 @@ import pyarrow as pa
 from dcpdump.arrow.schema import versioned
 from dcpdump.batch.read_blocks import Begun, LanePlace
 from dcpdump.batch.resumable import DissectionState, SavedConnection
-from dcpdump.capture import Capture, open_capture
-from dcpdump.capture.file import CapturePlace, begin
+from dcpdump.capture.file import Capture, CapturePlace, begin, open_capture
 from dcpdump.capture.pcap import InterfaceDescription, PcapState, SectionState
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.connections import ConnectionsState

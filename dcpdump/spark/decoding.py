@@ -11,7 +11,7 @@ from dcpdump.batch.filter import Masks
 from dcpdump.batch.part import Part, even_groups, joined
 from dcpdump.batch.read_blocks import Begun, TimelineBlocks
 from dcpdump.batch.resumable import ResumableDissection
-from dcpdump.capture import Capture
+from dcpdump.capture.file import Capture
 from dcpdump.errors import CaptureError
 from dcpdump.filter import FrameFilter
 from dcpdump.net.limits import DEFAULT, Limits

@@ -15,8 +15,7 @@ from urllib.parse import quote
 
 from pyarrow import ArrowException, fs
 
-from dcpdump.capture import expand
-from dcpdump.capture.paths import CAPTURE_NAME
+from dcpdump.capture.paths import CAPTURE_NAME, expand
 from dcpdump.errors import CaptureError, DcpdumpError
 
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "wasb": "abfs", "wasbs": "abfss"}

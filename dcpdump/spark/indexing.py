@@ -12,7 +12,7 @@ from dcpdump.arrow.other_tables import files as files_schema
 from dcpdump.batch.block import Block
 from dcpdump.batch.read_blocks import TimelineBlocks
 from dcpdump.batch.resumable import Resumable, ResumablePicker
-from dcpdump.capture import Capture
+from dcpdump.capture.file import Capture
 from dcpdump.conversation import Missing
 from dcpdump.errors import CaptureError
 from dcpdump.spark.chain import Chain, ChainCheckpoint, ChainSpan, begun_in_time, index_row, opened

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from dcpdump.batch.block import BLOCK_BYTES, BlockSize
 from dcpdump.batch.read_blocks import arrives_plain, arriving_blocks, blocks_as_they_come, blocks_of
-from dcpdump.capture import Capture, Damage, open_capture
+from dcpdump.capture.damage import Damage
+from dcpdump.capture.file import Capture, open_capture
 from dcpdump.net.packet import Packet
 from tests.support.captures import Pcapng, Record, pcap, pcap_header, pcapng
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.cli import frame_output as frames
 from dcpdump.cli import reading
 from tests.bench.captures import capture as made

@@ -14,7 +14,7 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.dissector import Dissection, Picked
 from dcpdump.batch.filter import masks, wanted_rows
 from dcpdump.batch.part import Part, joined
-from dcpdump.capture import open_capture, timeline
+from dcpdump.capture.file import open_capture, timeline
 from dcpdump.cli.options import selection
 from dcpdump.conversation import Conversation
 from dcpdump.dissect import Dissector

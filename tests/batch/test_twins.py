@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.read_blocks import PlainPcap
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode

@@ -15,7 +15,7 @@ from dcpdump.browse.frame_service import FrameService, troubled
 from dcpdump.browse.rows import IndexedFrames, ListedFrames, TimeColumn, time_text
 from dcpdump.browse.search import ChosenFrames, FrameSearch, RowSearch
 from dcpdump.browse.topline import density
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.cli.browse import commands_of, completions, filter_of, filter_words, with_clause
 from dcpdump.filter import FilterError
 from dcpdump.index.building import IndexOptions

@@ -22,10 +22,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.capture import Capture, Damage, expand, open_capture, timeline
-from dcpdump.capture.damage import DAMAGE_KEPT, Health
-from dcpdump.capture.file import natural_key, same_series
-from dcpdump.capture.paths import in_short
+from dcpdump.capture.damage import DAMAGE_KEPT, Damage, Health
+from dcpdump.capture.file import Capture, natural_key, open_capture, same_series, timeline
+from dcpdump.capture.paths import expand, in_short
 from dcpdump.capture.pcap import INTERFACES_DESCRIBED, OPTION_LIMIT
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.ring_blocks import block_of
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.capture.live import Ring, Rotation, Save, Taken, packets_of
 from dcpdump.errors import OutputError
 from dcpdump.net.packet import Packet

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.cli import frame_output
 from dcpdump.filter import FilterError, parse_instant
 from dcpdump.wire.encode import encode

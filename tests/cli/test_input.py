@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.capture import Capture, open_capture, timeline
+from dcpdump.capture.file import Capture, open_capture, timeline
 from dcpdump.capture.source import bytes_read
 from dcpdump.cli.options import InputOptions
 from dcpdump.wire.encode import encode

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.capture.relay import MadeConnection
 from dcpdump.cli.relay import SavedPackets
 from dcpdump.errors import OutputError

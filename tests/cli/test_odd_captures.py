@@ -13,7 +13,7 @@ import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import MASK
 from dcpdump.wire.encode import encode

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dcpdump.batch.dissector import Dissection
-from dcpdump.capture import open_capture
 from dcpdump.capture import stream_queue as inflow
+from dcpdump.capture.file import open_capture
 from dcpdump.cli import frame_output as frames
 from dcpdump.cli import reading
 from dcpdump.cli.options import Display, Selection

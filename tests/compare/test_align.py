@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.compare.align import Move, moves
 from dcpdump.net.packet import Packet
 from tests.support.console import run

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcpdump.capture import open_capture, timeline
+from dcpdump.capture.file import open_capture, timeline
 from dcpdump.dissect import Dissector
 from dcpdump.index.building import IndexOptions
 from dcpdump.index.capture_index import CaptureIndex

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.capture import open_capture
-from dcpdump.capture.file import OPEN_LIMIT
+from dcpdump.capture.file import OPEN_LIMIT, open_capture
 from dcpdump.errors import CaptureError
 from dcpdump.index.capture_index import CaptureIndex
 from tests.bench.captures import capture
@@ -21,7 +20,7 @@ from tests.support.live import children_of
 #: Index standard input, say who does it, and wait.
 _WAITING = """
 import os, sys, time
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.index.capture_index import CaptureIndex
 index = CaptureIndex([open_capture("-")], helped=True)
 while not index.frames:

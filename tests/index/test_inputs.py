@@ -18,7 +18,7 @@ from dcpdump.batch.block import BlockSize
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.filter import masks
 from dcpdump.batch.read_blocks import blocks_of, read_again
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.cli.options import Selection, selection
 from dcpdump.errors import CaptureError
 from dcpdump.index.building import NoLongerKept

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.capture import open_capture
 from dcpdump.capture.blocks import interface, packet, secrets, section
+from dcpdump.capture.file import open_capture
 from dcpdump.dissect import Dissector
 from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.record import Record

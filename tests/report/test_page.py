@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.cli.main import outcome
 from dcpdump.wire.encode import encode
 from tests.support.console import run

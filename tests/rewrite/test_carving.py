@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpdump import __version__
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.net.packet import Packet
 from dcpdump.rewrite.needed import ByteRanges
 from tests.bench.captures import capture

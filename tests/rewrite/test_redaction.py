@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.capture.rewriter import RawRecords
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms

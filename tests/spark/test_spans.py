@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.errors import CaptureError, DcpdumpError
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import advance

@@ -12,7 +12,7 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.part import joined
-from dcpdump.capture import open_capture, timeline
+from dcpdump.capture.file import open_capture, timeline
 from dcpdump.conversation import Tally
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe

@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from dcpdump.capture import Capture, expand, open_capture, timeline
+from dcpdump.capture.file import Capture, open_capture, timeline
+from dcpdump.capture.paths import expand
 from dcpdump.capture.source import FileSource
 from dcpdump.cli.options import display, selection
 from dcpdump.cli.read import read

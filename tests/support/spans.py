@@ -13,7 +13,7 @@ from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.part import joined
 from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.filter import FrameFilter
 from dcpdump.spark.chain import Chain, ChainCheckpoint, ChainSpan
 from dcpdump.spark.decoding import Decoding, Options

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.tls.outcome import Alert, Failure
 from dcpdump.tls.unsealer import Unsealer
 from tests.support.captures import Record, pcap

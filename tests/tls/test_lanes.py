@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dcpdump.batch.block import gathered
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
 from tests.support.balances import accounted

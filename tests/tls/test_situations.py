@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dcpdump
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.wire.encode import encode
 from tests.support.captures import Pcapng, Record, pcap
 from tests.support.console import refusal, run

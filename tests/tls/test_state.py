@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.event import Bytes, End, Event, Gap, Seen
 from dcpdump.tls.openers import Opener

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from tests.support.console import run
 from tests.tls.twins import SAMPLES, Files, seal, twin
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from dcpdump.capture import open_capture
+from dcpdump.capture.file import open_capture
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.endpoints import Connection, Flow
 from dcpdump.net.event import Bytes, End
