@@ -49,10 +49,10 @@ def _packets(sources: tuple[Any, ...], keys: "KeyLogs") -> "Iterator[Packet]":
     from os import PathLike, fspath
 
     if all(isinstance(source, (str, PathLike)) for source in sources):
-        from dcpdump.capture.file import open_capture, timeline
+        from dcpdump.capture.file import Capture, timeline
         from dcpdump.capture.paths import expand
 
-        return timeline([open_capture(path, secrets=keys.secrets) for path in expand([*map(fspath, sources)])])
+        return timeline([Capture(path, secrets=keys.secrets) for path in expand([*map(fspath, sources)])])
     if any(isinstance(source, (str, PathLike)) for source in sources):
         raise TypeError("either paths of captures or packets of scapy's, not both")
     from dcpdump.scapy import packets_of

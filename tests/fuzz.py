@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dcpdump.annotate import annotate
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.dissect import Dissector
 from dcpdump.errors import CaptureError, PasteError
 from dcpdump.net.connections import Connections
@@ -167,7 +167,7 @@ def _read_container(data: bytes, way: int) -> None:
     machine = Dissector(SMALL)
     records = []
     try:
-        with open_capture(path, salvage=bool(way & 1)) as capture:
+        with Capture(path, salvage=bool(way & 1)) as capture:
             for each in capture:
                 records += machine.feed(each)
         records += machine.close()

@@ -19,7 +19,7 @@ from dcpdump.annotate import annotate
 from dcpdump.batch.block import blocks
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.resumable import ResumableDissection
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.check.evidence import PendingEvidence
 from dcpdump.dissect import Dissector
 from dcpdump.index.building import Checkpoint, packed
@@ -293,7 +293,7 @@ def test_salvage_takes_steps_in_proportion_to_the_garbage(tmp_path: Path) -> Non
     def read(count: int) -> Callable[[], object]:
         path = tmp_path / f"{count}.pcap"
         path.write_bytes(captures.pcap_header() + record + lying * count + record)
-        return lambda: sum(1 for _ in open_capture(str(path), salvage=True))
+        return lambda: sum(1 for _ in Capture(str(path), salvage=True))
 
     read(8)()
     once, twice = steps(read(500)), steps(read(1000))

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, as_json, columns
@@ -146,7 +146,7 @@ def test_the_frames_of_a_prefix_are_a_prefix_of_the_frames(name: str, tmp_path: 
         machine = Dissector()
         done: list[Json] = []
         late: list[Json] = []
-        with open_capture(str(path)) as capture:
+        with Capture(str(path)) as capture:
             for packet in capture:
                 (late if packet.damage else done).extend(map(as_json, machine.feed(packet)))
         return done, late + [as_json(one) for one in machine.close()]
@@ -211,7 +211,7 @@ def _framing(info: Json) -> bytes:
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_ndjson_holds_all_that_is_needed_to_write_the_frame_again(path: Path) -> None:
     machine = Dissector()
-    with open_capture(str(path)) as capture:
+    with Capture(str(path)) as capture:
         records = [record for packet in capture for record in machine.feed(packet)] + machine.close()
     printed = run(f"dcpdump read {path} -f ndjson -q --value-bytes all")
     checked = 0

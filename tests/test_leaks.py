@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dcpdump.batch.block import blocks
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.check.checking import Judging
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
@@ -221,7 +221,7 @@ def records(captured: list[Packet]) -> Iterator[Record]:
 
 def everything() -> Iterator[Record]:
     for path in SAMPLES:
-        yield from records(list(open_capture(str(path))))
+        yield from records(list(Capture(str(path))))
     for case in CASES.values():
         yield from records(packets(said(case.trips)))
         yield from records(packets(said(case.spares)))

@@ -232,13 +232,19 @@ class Capture:
 
     An ordinary file is opened when its packets are asked for, so any number of captures can be held; a pipe is open
     from the start, and can be read once. In a ``with`` it is closed at the end.
+
+    ``-`` is standard input. With ``salvage``, reading continues after damage, at the next plausible record. With
+    ``follow``, more bytes are awaited at the end of a file, and its writer's next file continues it. ``source`` opens
+    the bytes at an offset, where ``path`` is not a path on this machine. The capture's own secrets are added to
+    ``secrets``. Raises CaptureError, which names what it is instead of a capture.
     """
 
     def __init__(
         self,
         path: str,
-        salvage: bool,
-        follow: bool,
+        *,
+        salvage: bool = False,
+        follow: bool = False,
         source: Callable[[int], ByteSource] | None = None,
         secrets: Secrets | None = None,
     ) -> None:
@@ -277,7 +283,7 @@ class Capture:
 
     def first_time(self) -> int | None:
         """Return the time (ns) of the first packet of an ordinary file; None where there is none."""
-        with suppress(CaptureError), Capture(self.name, self._salvage, False, self._source) as probe:
+        with suppress(CaptureError), Capture(self.name, salvage=self._salvage, source=self._source) as probe:
             return next((packet.ts_ns for packet in probe), None)
         return None
 
@@ -421,7 +427,7 @@ class Capture:
     def _gather(self) -> None:
         """Collect the secrets of the complete file, wherever they are in it."""
         if self._secrets is not None:
-            with suppress(CaptureError), Capture(self.name, self._salvage, False, self._source) as other:
+            with suppress(CaptureError), Capture(self.name, salvage=self._salvage, source=self._source) as other:
                 if other._window is None:
                     other._open()
                 if other._window is not None:
@@ -458,23 +464,6 @@ def _compression_of(head: bytes) -> "Compression | None":
     return compression_of(head)
 
 
-def open_capture(
-    path: str,
-    *,
-    salvage: bool = False,
-    follow: bool = False,
-    source: Callable[[int], ByteSource] | None = None,
-    secrets: Secrets | None = None,
-) -> Capture:
-    """Open a capture, ``-`` being standard input. Raises CaptureError, which names what it is instead of a capture.
-
-    With ``salvage``, reading continues after damage, at the next plausible record. With ``follow``, more bytes are
-    awaited at the end of a file, and its writer's next file continues it. ``source`` opens the bytes at an offset,
-    where ``path`` is not a path on this machine. The capture's own secrets are added to ``secrets``.
-    """
-    return Capture(path, salvage, follow, source, secrets)
-
-
 def packets_from(place: CapturePlace) -> Iterator[Packet]:
     """Yield the packets of a file from a place on, as they were yielded before. Raises CaptureError, OSError."""
     source = open_source(place.path, place.offset)
@@ -492,7 +481,7 @@ def packets_from(place: CapturePlace) -> Iterator[Packet]:
 def looks_like_capture(path: str) -> bool:
     """Return whether a file begins like a capture, compressed or not."""
     try:
-        open_capture(path).close()
+        Capture(path).close()
     except CaptureError:
         return False
     return True

@@ -206,7 +206,7 @@ class RawRecords(Capture):
     def __init__(self, path: str, *, salvage: bool = False) -> None:
         self._kept: _KeptWindow | None = None
         self.rest = b""  #: the bytes after the last packet, once all packets were yielded
-        super().__init__(path, salvage=salvage, follow=False)
+        super().__init__(path, salvage=salvage)
 
     def _packets(self, read: Callable[[Pcap | Pcapng], Iterator[T]]) -> Iterator[T]:
         yield from super()._packets(read)

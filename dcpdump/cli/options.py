@@ -581,7 +581,7 @@ class InputOptions:
 
     def open(self, paths: Sequence[str]) -> "list[Capture]":
         """Open captures, to be read once; of several, not those that are deleted by now. Raises errors.CaptureError."""
-        from dcpdump.capture.file import open_capture
+        from dcpdump.capture.file import Capture
 
         if self.align and (self.follow or any(map(_is_pipe, paths))):
             raise click.UsageError("--align reads captures twice: not standard input, a pipe, or what is followed (-F)")
@@ -589,7 +589,7 @@ class InputOptions:
         opened: list[Capture] = []
         for path in paths:
             try:
-                opened.append(open_capture(path, salvage=self.salvage, follow=self.follow, secrets=self.secrets))
+                opened.append(Capture(path, salvage=self.salvage, follow=self.follow, secrets=self.secrets))
             except CaptureError:
                 if os.path.lexists(path) or (path == paths[-1] and not opened):
                     raise

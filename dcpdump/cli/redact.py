@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.capture.paths import expand
 from dcpdump.cli.grouped import command
 from dcpdump.cli.options import LEVELS, SALT_FILE, input_of, input_options, is_given, salt_of
@@ -73,7 +73,7 @@ def redact(
         raise click.UsageError("either --salt or --salt-file, not both")
     paths, given = expand(captures), input_of(options, captures)
     # Without secrets: what is in TLS stays closed.
-    inputs = [open_capture(path, salvage=given.salvage) for path in paths]
+    inputs = [Capture(path, salvage=given.salvage) for path in paths]
     for capture in inputs:
         if not capture.rereadable:
             raise CaptureError("redaction reads its input twice", capture.name, "save it to a file first")
@@ -95,7 +95,7 @@ def redact(
                 what, hint = nothing_found(redaction.dissector)
                 raise CaptureError(what, "", _NOT_INSIDE_TLS if redaction.dissector.tls_reports else hint)
             parts = [write(path, redaction.write(path, salvage=given.salvage)) for path in paths]
-            _refuse_flawed(redaction.prove(parts, [open_capture(part) for part in parts]), out, level)
+            _refuse_flawed(redaction.prove(parts, [Capture(part) for part in parts]), out, level)
     if not quiet:
         for path, name in _names(paths).items() if len(paths) > 1 else ():
             if name != os.path.basename(path).removesuffix(_packed(path)):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from dcpdump.arrow.schema import versioned
 from dcpdump.batch.read_blocks import Begun, LanePlace
 from dcpdump.batch.resumable import DissectionState, SavedConnection
-from dcpdump.capture.file import Capture, CapturePlace, begin, open_capture
+from dcpdump.capture.file import Capture, CapturePlace, begin
 from dcpdump.capture.pcap import InterfaceDescription, PcapState, SectionState
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.connections import ConnectionsState
@@ -76,7 +76,7 @@ def _words(path: str) -> list[str]:
 def opened(path: str, *, salvage: bool, secrets: Secrets | None) -> Capture:
     """Open a capture, wherever it is. Raises CaptureError."""
     source = partial(RemoteSource, path) if is_remote(path) else None
-    return open_capture(path, salvage=salvage, secrets=secrets, source=source)
+    return Capture(path, salvage=salvage, secrets=secrets, source=source)
 
 
 #: How many captures in object storage are opened at a time for their first packet.

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dcpdump.batch.block import BLOCK_BYTES, BlockSize
 from dcpdump.batch.read_blocks import arrives_plain, arriving_blocks, blocks_as_they_come, blocks_of
 from dcpdump.capture.damage import Damage
-from dcpdump.capture.file import Capture, open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.net.packet import Packet
 from tests.support.captures import Pcapng, Record, pcap, pcap_header, pcapng
 
@@ -76,7 +76,7 @@ def piped(data: bytes, cuts: list[int]) -> Iterator[Capture]:
     thread = threading.Thread(target=write, name="writer")
     thread.start()
     try:
-        yield open_capture(f"/dev/fd/{out}", salvage=True)
+        yield Capture(f"/dev/fd/{out}", salvage=True)
     finally:
         os.close(out)
         thread.join()
@@ -108,7 +108,7 @@ def test_what_arrives_in_any_pieces_is_what_the_file_has(form: str, cuts: list[i
 def test_what_is_decompressed_has_the_same_packets_and_faults(form: str, size: int, tmp_path: Path) -> None:
     path = tmp_path / "some.pcap.gz"
     path.write_bytes(gzip.compress(CAPTURES[form]))
-    one, many = open_capture(str(path)), open_capture(str(path))
+    one, many = Capture(str(path)), Capture(str(path))
     expected = list(one)
     assert [packet for block in blocks_of([many], BlockSize(size)) for packet in block.packets] == expected
     assert health(many) == health(one)
@@ -117,7 +117,7 @@ def test_what_is_decompressed_has_the_same_packets_and_faults(form: str, size: i
 def test_each_packet_is_given_before_the_next_comes() -> None:
     out, into = os.pipe()
     os.write(into, pcap_header() + PLAIN[24:][: 16 + 4])
-    blocks = blocks_as_they_come([open_capture(f"/dev/fd/{out}")])
+    blocks = blocks_as_they_come([Capture(f"/dev/fd/{out}")])
     given: list[int] = []
     at = 24 + 16 + 4
     for block in blocks:
@@ -154,7 +154,7 @@ def test_what_comes_slowly_and_then_fast_is_still_given_in_blocks() -> None:
     size, read = 100_000, 65_536  # of a block, and of what a pipe gives at once
     out, into = os.pipe()
     os.write(into, PLAIN[:30])
-    blocks = arriving_blocks(open_capture(f"/dev/fd/{out}"), size)
+    blocks = arriving_blocks(Capture(f"/dev/fd/{out}"), size)
     assert next(blocks) is None
     for at in range(30, 39):  # of the header of a record, byte by byte
         os.write(into, PLAIN[at : at + 1])
@@ -179,7 +179,7 @@ def test_packets_that_are_read_at_once_are_those_that_are_read_one_by_one(big_en
     for options in ((), [(1, b"a comment")]):
         path = tmp_path / "some.pcapng"
         path.write_bytes(_of_all_kinds(big_endian, options))
-        captures = open_capture(str(path)), open_capture(str(path))
+        captures = Capture(str(path)), Capture(str(path))
         found += [
             list(captures[0]),
             [each for block in blocks_of([captures[1]], BlockSize(64)) for each in block.packets],

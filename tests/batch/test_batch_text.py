@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.cli import frame_output as frames
 from dcpdump.cli import reading
 from tests.bench.captures import capture as made
@@ -44,7 +44,7 @@ def test_values_that_are_not_what_they_claim_read_as_frame_by_frame(mislabelled:
 
 
 def test_times_count_from_the_first_packet_that_has_one(tmp_path: Path) -> None:
-    packets = list(open_capture("samples/replica.pcap"))
+    packets = list(Capture("samples/replica.pcap"))
     write = Pcapng()
     blocks = [write.section(), write.interface(options=[(9, b"\x09")])]
     blocks += [write.simple_packet(packet.data) for packet in packets[:3]]

@@ -14,7 +14,7 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.dissector import Dissection, Picked
 from dcpdump.batch.filter import masks, wanted_rows
 from dcpdump.batch.part import Part, joined
-from dcpdump.capture.file import open_capture, timeline
+from dcpdump.capture.file import Capture, timeline
 from dcpdump.cli.options import selection
 from dcpdump.conversation import Conversation
 from dcpdump.dissect import Dissector
@@ -79,9 +79,9 @@ def packets(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
         packet._replace(data=packet.data.replace(b'{"type"', b'("type"'))  # values that are not JSON
         if packet.number % 20 == 0
         else packet
-        for packet in open_capture(str(path))
+        for packet in Capture(str(path))
     ]
-    samples = list(timeline([open_capture("samples/client-rollback.pcap")]))
+    samples = list(timeline([Capture("samples/client-rollback.pcap")]))
     return traffic + samples
 
 
@@ -139,7 +139,7 @@ def _traffic(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return captures that are whole, that began late, and that lost packets."""
     folder = tmp_path_factory.mktemp("traffic")
     whole = capture(folder, "wire", 1000, 16)
-    packets, chance = list(open_capture(str(whole))), random.Random(3)
+    packets, chance = list(Capture(str(whole))), random.Random(3)
 
     lossy = [packet for packet in packets if chance.random() > 0.02]
     for at in chance.sample(range(len(lossy) - 1), 20):
@@ -175,7 +175,7 @@ def test_reading_ends_with_the_last_frame_that_is_wanted(traffic: dict[str, Path
 
 @pytest.mark.parametrize("kind", ["whole", "late", "lossy"])
 def test_sessions_learn_the_same_by_rows_and_by_columns(traffic: dict[str, Path], kind: str, way: str) -> None:
-    packets = list(open_capture(str(traffic[kind])))
+    packets = list(Capture(str(traffic[kind])))
     one, other = dissector.Picker(Wanted(bytes(256), bytes(65_536))), Dissection()
     for block in blocks(packets, 40_000):
         pieces = all_pieces(one.feed_block(block))

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.read_blocks import PlainPcap
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
@@ -218,13 +218,13 @@ def test_a_plain_pcap_gives_the_packets_of_the_capture(tmp_path: Path, size: int
     path = str(capture(tmp_path, "wire", 800, 64))
     plain = PlainPcap(path)
     found = [packet for block in plain.blocks(size) for packet in block.packets]
-    assert found == list(open_capture(path))
+    assert found == list(Capture(path))
     assert (plain.packets, plain.ended) == (len(found), True)
 
 
 @pytest.mark.parametrize("cut", [1, 15, 17, 75])
 def test_a_pcap_is_plain_up_to_its_damage(tmp_path: Path, cut: int) -> None:
-    whole = open_capture("samples/replica.pcap")
+    whole = Capture("samples/replica.pcap")
     path = tmp_path / "torn.pcap"
     path.write_bytes(Path("samples/replica.pcap").read_bytes()[:-cut])
     plain = PlainPcap(str(path))

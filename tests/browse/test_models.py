@@ -15,7 +15,7 @@ from dcpdump.browse.frame_service import FrameService, troubled
 from dcpdump.browse.rows import IndexedFrames, ListedFrames, TimeColumn, time_text
 from dcpdump.browse.search import ChosenFrames, FrameSearch, RowSearch
 from dcpdump.browse.topline import density
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.cli.browse import commands_of, completions, filter_of, filter_words, with_clause
 from dcpdump.filter import FilterError
 from dcpdump.index.building import IndexOptions
@@ -35,7 +35,7 @@ COMMANDS = commands_of(["a b.pcap"], ["a b.pcap"], [], None)
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
 def test_lines_are_those_of_read_and_each_byte_is_of_one_field(path: Path) -> None:
-    with CaptureIndex([open_capture(str(path))]) as index:
+    with CaptureIndex([Capture(str(path))]) as index:
         index.finish()
         for number in range(1, index.frames + 1):
             record = index.record(number)
@@ -269,5 +269,5 @@ def searched(frames: IndexedFrames, listed: ListedFrames, start: int, step: int,
 
 
 def service_of(path: Path, columns: Columns) -> FrameService:
-    index = CaptureIndex([open_capture(str(path))], IndexOptions(block_bytes=2048), columns=columns)
+    index = CaptureIndex([Capture(str(path))], IndexOptions(block_bytes=2048), columns=columns)
     return FrameService(index, lambda words: filter_of(words).masks, None)

@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpdump.capture.damage import DAMAGE_KEPT, Damage, Health
-from dcpdump.capture.file import Capture, natural_key, open_capture, same_series, timeline
+from dcpdump.capture.file import Capture, natural_key, same_series, timeline
 from dcpdump.capture.paths import expand, in_short
 from dcpdump.capture.pcap import INTERFACES_DESCRIBED, OPTION_LIMIT
 from dcpdump.errors import CaptureError
@@ -51,13 +51,13 @@ def save(tmp_path: Path) -> Saving:
 
 
 def read(path: str, salvage: bool = False) -> tuple[list[Packet], Capture]:
-    with open_capture(path, salvage=salvage) as capture:
+    with Capture(path, salvage=salvage) as capture:
         return list(capture), capture
 
 
 def refusal(path: str) -> CaptureError:
     with pytest.raises(CaptureError) as caught:
-        open_capture(path)
+        Capture(path)
     return caught.value
 
 
@@ -306,7 +306,7 @@ def test_what_is_read_of(case: Read, save: Saving) -> None:
 
 
 def test_a_file_can_be_read_twice_and_its_damage_is_not_doubled(save: Saving) -> None:
-    capture = open_capture(save(pcap(FIVE)[:-1]))
+    capture = Capture(save(pcap(FIVE)[:-1]))
     first, second = list(capture), list(capture)
     assert first == second
     assert len(capture.damage) == 1
@@ -631,8 +631,8 @@ def test_bytes_behind_a_gzip_are_damage_and_zeros_are_padding(save: Saving) -> N
 def test_a_decompression_bomb_is_met_in_pieces(save: Saving, compress: Callable[[bytes], bytes]) -> None:
     record = pcap_record(Record(T0, bytes(60_000)))
     path = save(compress(pcap([]) + record * 300))
-    assert sum(1 for _ in open_capture(path)) == 300
-    peak = peak_of(lambda: [None for _ in open_capture(path)])
+    assert sum(1 for _ in Capture(path)) == 300
+    peak = peak_of(lambda: [None for _ in Capture(path)])
     assert peak < 12_000_000, "18 MB inside; xz and bzip2 have dictionaries of their own"
 
 
@@ -669,7 +669,7 @@ def test_data_that_ask_for_too_much_memory_are_refused_with_the_way_out(
 def test_a_compressed_file_that_is_cut_while_it_is_read_is_cut_short(save: Saving, suffix: str) -> None:
     rng = random.Random(1)
     path = save(COMPRESSED[suffix](pcap([Record(T0, rng.randbytes(60_000)) for _ in range(24)])))
-    with open_capture(path) as capture:
+    with Capture(path) as capture:
         packets = iter(capture)
         assert next(packets).number == 1
         os.truncate(path, 1_000)
@@ -703,7 +703,7 @@ def test_a_packet_is_yielded_before_the_next_is_written(
     send(raw[: ends[0]])
     path = f"/dev/fd/{out}"
     packets: Iterator[Packet] = iter(())
-    with open_capture(path) as capture:
+    with Capture(path) as capture:
         for count, truth in enumerate(expected(FIVE, path)):
             send(raw[ends[count] : ends[count + 1]])
             if not count:
@@ -721,21 +721,21 @@ def test_overlapping_files_are_merged_by_time_file_and_number(save: Saving) -> N
     b = save(pcap([Record(T0, b"b1"), Record(T0 + 2000, b"b2"), Record(T0 + 2000, b"b3")]), "b.pcap")
     a = save(pcapng([Record(T0 + 1000, b"a1"), Record(T0 + 2000, b"a2"), Record(T0 + 9000, b"a3")]), "a.pcapng")
     merged = [b"b1", b"a1", b"a2", b"b2", b"b3", b"a3"]
-    assert [packet.data for packet in timeline([open_capture(a), open_capture(b)])] == merged
-    assert [packet.data for packet in timeline([open_capture(b), open_capture(a)])] == merged
+    assert [packet.data for packet in timeline([Capture(a), Capture(b)])] == merged
+    assert [packet.data for packet in timeline([Capture(b), Capture(a)])] == merged
 
 
 def test_the_order_within_a_file_is_kept(save: Saving) -> None:
     a = save(pcap([Record(T0 + 5000, b"a1"), Record(T0 + 1000, b"a2"), Record(T0 + 8000, b"a3")]), "a.pcap")
     b = save(NG.section() + NG.interface() + NG.simple_packet(b"b1") + NG.simple_packet(b"b2"), "b.pcapng")
-    packets = [packet.data for packet in timeline([open_capture(b), open_capture(a)])]
+    packets = [packet.data for packet in timeline([Capture(b), Capture(a)])]
     assert packets == [b"b1", b"b2", b"a1", b"a2", b"a3"]
 
 
 def test_a_pipe_joins_the_timeline(save: Saving) -> None:
     a = save(pcap([Record(T0 + 1000, b"a1"), Record(T0 + 3000, b"a2")]))
     pipe = through_pipe(pcap([Record(T0, b"p1"), Record(T0 + 2000, b"p2")]))
-    captures = [open_capture(a), open_capture(pipe)]
+    captures = [Capture(a), Capture(pipe)]
     assert [packet.data for packet in timeline(captures)] == [b"p1", b"a1", b"p2", b"a2"]
 
 
@@ -746,7 +746,7 @@ def test_more_files_than_may_be_open_are_read_when_they_follow_one_another(save:
     open_now = max(map(int, os.listdir("/dev/fd")))  # other tests may have left some open in this process
     resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + 100, hard))
     try:
-        packets = list(timeline([open_capture(path) for path in reversed(paths)]))
+        packets = list(timeline([Capture(path) for path in reversed(paths)]))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert [packet.data for packet in packets] == [b"%d" % i for i in range(300)]
@@ -755,7 +755,7 @@ def test_more_files_than_may_be_open_are_read_when_they_follow_one_another(save:
 def test_too_many_concurrent_files_are_refused_with_a_way_out(save: Saving) -> None:
     paths = [save(pcap([Record(T0, b"x"), Record(T0 + SECOND, b"y")]), f"f{i}.pcap") for i in range(4)]
     with pytest.raises(CaptureError, match="more than 3 captures overlap in time"):
-        list(timeline([open_capture(path) for path in paths], open_limit=3))
+        list(timeline([Capture(path) for path in paths], open_limit=3))
 
 
 def test_files_globs_and_folders_are_expanded_once_each(save: Saving, tmp_path: Path) -> None:
@@ -856,7 +856,7 @@ def test_following_waits_for_whole_records(save: Saving, write: Callable[[list[R
     path = save(b"")
     pieces = [raw[start : start + 97] for start in range(0, len(raw), 97)]
     Writer(*[lambda piece=piece: append(path, piece) for piece in pieces])
-    with open_capture(path, follow=True) as capture:
+    with Capture(path, follow=True) as capture:
         assert take(capture, 5) == [record.data for record in FIVE]
         assert capture.damage == []
 
@@ -883,7 +883,7 @@ def test_following_continues_with(before: bytes, steps: list[tuple[str, str, byt
             save(raw, name)
 
     Writer(*[lambda step=step: do(*step) for step in steps])
-    with open_capture(path, follow=True) as capture:
+    with Capture(path, follow=True) as capture:
         assert take(capture, 3) == [record.data for record in FIVE[:3]]
 
 
@@ -893,7 +893,7 @@ def test_following_goes_on_where_a_ring_deletes_the_file_that_is_read_and_its_fo
     first, second, fourth = (str(tmp_path / f"ring/r_0000{n}_2025010112000{n}.pcap") for n in (1, 2, 4))
     save(pcap(FIVE[:1]), first)
     Writer(lambda: shutil.rmtree(tmp_path / "ring"), lambda: save(pcap(FIVE[1:2]), second))
-    with open_capture(first, follow=True) as capture:
+    with Capture(first, follow=True) as capture:
         packets = iter(capture)
         assert [next(packets).data, next(packets).data] == [FIVE[0].data, FIVE[1].data]
         save(pcap(FIVE[2:3]), fourth)
@@ -917,7 +917,7 @@ def test_following_passes_over_files_that_are_deleted_while_they_are_looked_for(
         return nullcontext(iter(entries.values()))
 
     monkeypatch.setattr(os, "scandir", scan_as_they_are_deleted)
-    with open_capture(path, follow=True) as capture:
+    with Capture(path, follow=True) as capture:
         assert take(capture, 2) == [FIVE[0].data, FIVE[3].data]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.ring_blocks import block_of
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.capture.live import Ring, Rotation, Save, Taken, packets_of
 from dcpdump.errors import OutputError
 from dcpdump.net.packet import Packet
@@ -94,7 +94,7 @@ def test_a_file_has_them_with_their_tag(tmp_path: Path) -> None:
     for each in taken(SAMPLES[:2], SAMPLES[2:]):
         save.write(each.data, drops=3)
     save.close(drops=7)
-    capture = open_capture(str(file))
+    capture = Capture(str(file))
     read = list(capture)
     tagged = LINK + b"\x88\xa8\x60\x05" + IPV4 + IP[:40]
     assert [(packet.ts_ns, packet.link_type, packet.data) for packet in read] == [
@@ -118,7 +118,7 @@ def test_files_are_never_longer_than_asked_but_for_one_packet_and_hold_everythin
             save.write(ring_block(sent[at : at + per_block]), 0)
         save.close(0)
         files = sorted(Path(folder).iterdir())
-        held = [[packet.ts_ns for packet in open_capture(str(file))] for file in files]
+        held = [[packet.ts_ns for packet in Capture(str(file))] for file in files]
         assert [ts for each in held for ts in each] == [each.ts_ns for each in sent]
         assert all(file.stat().st_size <= size or len(each) == 1 for file, each in zip(files, held, strict=True))
 
@@ -131,7 +131,7 @@ def test_a_file_begins_when_its_time_has_come_and_the_oldest_goes(tmp_path: Path
     save.close(0)
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == ["x_00002_20251120120010.pcapng", "x_00003_20251120120045.pcapng"]
-    assert [len(list(open_capture(str(file)))) for file in files] == [2, 1]
+    assert [len(list(Capture(str(file)))) for file in files] == [2, 1]
 
 
 def test_each_file_reports_its_own_drops(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_each_file_reports_its_own_drops(tmp_path: Path) -> None:
     save.write(ring_block([SAMPLES[0]]), 2)
     save.write(ring_block([SAMPLES[0]._replace(ts_ns=NOON + 2_000_000_000)]), 5)
     save.close(6)
-    captures = [open_capture(str(file)) for file in sorted(tmp_path.iterdir())]
+    captures = [Capture(str(file)) for file in sorted(tmp_path.iterdir())]
     assert [len(list(capture)) for capture in captures] == [1, 1]
     assert [capture.drops for capture in captures] == [5, 1]
 
@@ -151,7 +151,7 @@ def test_a_file_that_is_there_is_kept_unless_forced(tmp_path: Path) -> None:
         Save(str(file))
     assert str(refused.value) == f"the output exists already ({file})"
     Save(str(file), force=True).close(0)
-    assert list(open_capture(str(file))) == []
+    assert list(Capture(str(file))) == []
 
 
 def test_the_packets_of_a_block_are_gone_through_in_order() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.cli import frame_output
 from dcpdump.filter import FilterError, parse_instant
 from dcpdump.wire.encode import encode
@@ -274,7 +274,7 @@ def test_names_of_collections_that_are_not_known_are_noted_as_without_context() 
 
 def test_redaction_reaches_the_summary(tmp_path: Path) -> None:
     capture, salt = tmp_path / "tls.pcap", tmp_path / "salt"
-    capture.write_bytes(seal(open_capture("samples/replica.pcap")).pcap)
+    capture.write_bytes(seal(Capture("samples/replica.pcap")).pcap)
     salt.write_bytes(bytes(32))
     command = (
         f"dcpdump read {STOPPED} {capture} --redact --redact-level full --salt-file {salt} --summary json --frame 1"

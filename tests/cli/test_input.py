@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.capture.file import Capture, open_capture, timeline
+from dcpdump.capture.file import Capture, timeline
 from dcpdump.capture.source import bytes_read
 from dcpdump.cli.options import InputOptions
 from dcpdump.wire.encode import encode
@@ -38,7 +38,7 @@ def in_turn(paths: Iterable[Path]) -> Reported:
 
 
 def opened(paths: Iterable[Path]) -> list[Capture]:
-    return [open_capture(str(path)) for path in paths]
+    return [Capture(str(path)) for path in paths]
 
 
 def in_blocks(captures: list[Capture]) -> Reported:
@@ -87,7 +87,7 @@ def test_a_file_that_is_not_plain_is_read_by_its_own_reader(tmp_path: Path, at: 
 def test_of_a_file_that_is_cut_short_the_last_record_alone_is_read_by_its_own_reader(tmp_path: Path) -> None:
     path = tmp_path / "large.pcap"
     path.write_bytes(pcap([Record(1_700_000_000_000_000_000, bytes(200_000))] * 10)[:-5])
-    capture = open_capture(str(path))
+    capture = Capture(str(path))
     before = bytes_read()
     assert [len(packet.data) for block in blocks_of([capture]) for packet in block.packets] == [200_000] * 9 + [199_995]
     assert bytes_read() - before < path.stat().st_size + 1_000_000

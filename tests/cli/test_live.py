@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.capture.relay import MadeConnection
 from dcpdump.cli.relay import SavedPackets
 from dcpdump.errors import OutputError
@@ -644,6 +644,6 @@ def test_a_file_that_cannot_grow_ends_with_a_whole_packet(tmp_path: Path) -> Non
             list(SavedPackets(str(path), force=False).through(packets))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    with open_capture(str(path)) as capture:
+    with Capture(str(path)) as capture:
         found = [packet.data for packet in capture]
     assert (found, capture.damage) == ([packet.data for packet in packets[:7]], [])

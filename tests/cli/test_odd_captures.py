@@ -13,7 +13,7 @@ import pytest
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import MASK
 from dcpdump.wire.encode import encode
@@ -236,7 +236,7 @@ def numbers(path: Path) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize("name", LOSSY)
 def test_every_command_says_how_many_bytes_were_taken_out(name: str, tmp_path: Path) -> None:
-    captured = damaged(list(open_capture(f"samples/{name}.pcap")), random.Random(name))
+    captured = damaged(list(Capture(f"samples/{name}.pcap")), random.Random(name))
     said = numbers(saved(captured, tmp_path / "lossy.pcap"))
     truth = lost(captured), said["read"][1]
     assert said == dict.fromkeys(said, truth)

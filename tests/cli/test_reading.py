@@ -13,7 +13,7 @@ import pytest
 
 from dcpdump.batch.dissector import Dissection
 from dcpdump.capture import stream_queue as inflow
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.cli import frame_output as frames
 from dcpdump.cli import reading
 from dcpdump.cli.options import Display, Selection
@@ -52,7 +52,7 @@ def _captures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return captures of every kind that ``read`` may meet."""
     folder = tmp_path_factory.mktemp("captures")
     clean = capture(folder, "wire", 140, 16)
-    packets, chance = list(open_capture(str(clean))), random.Random(1)
+    packets, chance = list(Capture(str(clean))), random.Random(1)
     lossy = [packet for packet in packets if chance.random() > 0.06]
     lossy[100], lossy[101] = lossy[101], lossy[100]
 
@@ -187,7 +187,7 @@ def test_what_was_lost_is_not_kept_for_as_long_as_it_is_read(captures: dict[str,
     shown = Display("line", "never", 64, str(tmp_path / "out"), False, False)
     with Sink(shown.path) as sink:
         taking = frames.FrameOutput(Selection(FrameFilter(()), None, None, {}), shown, sink)
-        Reading(CaptureSource([open_capture(str(captures["lossy"]))]), dissection, taking, sink).read()
+        Reading(CaptureSource([Capture(str(captures["lossy"]))]), dissection, taking, sink).read()
     assert dissection.tally.lost.gaps > 0
     assert dissection.gaps == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.compare.align import Move, moves
 from dcpdump.net.packet import Packet
 from tests.support.console import run
@@ -51,7 +51,7 @@ def test_rows_are_those_of_captures_by_one_clock(
 def offset(folder: Path, *captures: Sequence[Packet], memory: int = 1 << 28) -> list[Move]:
     """Return by how much captures are moved."""
     paths = [written(packets, folder / f"{number}.pcap") for number, packets in enumerate(captures)]
-    return moves([open_capture(str(path)) for path in paths], memory)
+    return moves([Capture(str(path)) for path in paths], memory)
 
 
 ALL = len([each for each in captured(FRAMES, HERE) if len(each.data) > 54])

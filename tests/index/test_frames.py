@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dcpdump.capture.file import open_capture, timeline
+from dcpdump.capture.file import Capture, timeline
 from dcpdump.dissect import Dissector
 from dcpdump.index.building import IndexOptions
 from dcpdump.index.capture_index import CaptureIndex
@@ -30,7 +30,7 @@ _JUMPS = 40
 def dissected(paths: Sequence[str], limits: Limits = DEFAULT, *, salvage: bool = False) -> list[Record]:
     """Return the frames of captures, decoded one by one."""
     dissector = Dissector(limits)
-    packets = timeline([open_capture(path, salvage=salvage) for path in paths])
+    packets = timeline([Capture(path, salvage=salvage) for path in paths])
     records = [record for packet in packets for record in dissector.feed(packet)]
     return records + dissector.close()
 
@@ -71,7 +71,7 @@ def check_against(
     numbers = list(range(1, len(expected) + 1))
     jumps = random.Random(len(numbers)).choices(numbers, k=min(_JUMPS, len(numbers)))
     for given in ways:
-        captures = [open_capture(path, salvage=salvage) for path in paths]
+        captures = [Capture(path, salvage=salvage) for path in paths]
         with CaptureIndex(captures, given, helped=helped) as index:
             index.finish()
             assert index.frames == len(expected), given
@@ -123,7 +123,7 @@ def seqno_of(record: Record) -> int | None:
 def test_few_frames_are_decoded_one_by_one_again_wherever_one_is_asked_for(tmp_path: Path) -> None:
     talk = opening() + "\n".join(f"STREAM vb={vbucket}, start-seqno=0" for vbucket in range(1024))
     path = written(talk, tmp_path / "many-streams.pcap")
-    with CaptureIndex([open_capture(str(path))], IndexOptions(parts=1000)) as index:
+    with CaptureIndex([Capture(str(path))], IndexOptions(parts=1000)) as index:
         index.finish()
         parts = list(index._replay.parts(1))
         assert sum(len(part.records) for part in parts) > 2000

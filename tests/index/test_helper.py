@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.capture.file import OPEN_LIMIT, open_capture
+from dcpdump.capture.file import OPEN_LIMIT, Capture
 from dcpdump.errors import CaptureError
 from dcpdump.index.capture_index import CaptureIndex
 from tests.bench.captures import capture
@@ -20,9 +20,9 @@ from tests.support.live import children_of
 #: Index standard input, say who does it, and wait.
 _WAITING = """
 import os, sys, time
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.index.capture_index import CaptureIndex
-index = CaptureIndex([open_capture("-")], helped=True)
+index = CaptureIndex([Capture("-")], helped=True)
 while not index.frames:
     index.step(wait=1.0)
 children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
@@ -45,7 +45,7 @@ def alone(what: Callable[[str], None], path: Path) -> None:
 
 
 def close_early(path: str) -> None:
-    index = CaptureIndex([open_capture(path)], options(4096), helped=True)
+    index = CaptureIndex([Capture(path)], options(4096), helped=True)
     assert len(children_of(os.getpid())) == 1
     index.close()
     assert children_of(os.getpid()) == []
@@ -57,7 +57,7 @@ def test_closing_while_it_reads_leaves_no_process(tmp_path: Path) -> None:
 
 
 def go_on_alone(path: str) -> None:
-    with CaptureIndex([open_capture(path)], options(4096), helped=True) as index:
+    with CaptureIndex([Capture(path)], options(4096), helped=True) as index:
         while not index.frames:
             index.step(wait=1.0)
         (helper,) = children_of(os.getpid())
@@ -77,7 +77,7 @@ def test_an_error_of_the_process_is_raised_here(tmp_path: Path) -> None:
     paths = [tmp_path / f"{number}.pcap" for number in range(OPEN_LIMIT + 1)]
     for path in paths:
         path.write_bytes(SAMPLES[0].read_bytes())
-    with CaptureIndex([open_capture(str(path)) for path in paths], helped=True) as index:
+    with CaptureIndex([Capture(str(path)) for path in paths], helped=True) as index:
         with pytest.raises(CaptureError, match="overlap in time") as caught:
             index.finish()
         assert caught.value.hint.startswith("mergecap")

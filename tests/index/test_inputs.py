@@ -18,7 +18,7 @@ from dcpdump.batch.block import BlockSize
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.filter import masks
 from dcpdump.batch.read_blocks import blocks_of, read_again
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.cli.options import Selection, selection
 from dcpdump.errors import CaptureError
 from dcpdump.index.building import NoLongerKept
@@ -103,7 +103,7 @@ def test_blocks_of_a_pcapng_that_has_packets_in_two_forms_are_read_again(tmp_pat
     texts = [b"%04d" % at * 20 for at in range(60)]
     packets = [write.packet(at, text) if at % 7 else write.old_packet(at, text) for at, text in enumerate(texts)]
     path.write_bytes(b"".join([write.section(), write.interface(1, 0, [(9, b"\x09")]), *packets]))
-    found = list(blocks_of([open_capture(str(path))], BlockSize(300)))
+    found = list(blocks_of([Capture(str(path))], BlockSize(300)))
     again = [block.place and read_again(block.place) for block in found]
     assert [list(each.packets) if each else [] for each in again] == [list(block.packets) for block in found]
     assert len(found) > 5
@@ -126,7 +126,7 @@ def test_memory_that_is_freed_is_freed_again(traffic: list[Packet], tmp_path: Pa
     limits = replace(DEFAULT, memory=64 * 1024)
     # What is freed when depends on the blocks: those of the index have to be the same.
     dissection, parts = Dissection(limits), []
-    for block in blocks_of([open_capture(str(path))], BlockSize(4096)):
+    for block in blocks_of([Capture(str(path))], BlockSize(4096)):
         parts += all_pieces(dissection.feed_block(block))
     parts += all_pieces(dissection.close_blocks())
     expected = [part.record(row) for part in parts for row in range(len(part))]
@@ -170,7 +170,7 @@ def test_dropping_checkpoints_changes_nothing(traffic: list[Packet], tmp_path: P
 def test_the_oldest_packets_of_a_full_spool_are_no_longer_kept(traffic: list[Packet], tmp_path: Path) -> None:
     path = tmp_path / "packets.pcap.gz"
     path.write_bytes(gzip.compress(pcap(records(traffic))))
-    with CaptureIndex([open_capture(str(path))], options(4096, spool_bytes=30_000)) as index:
+    with CaptureIndex([Capture(str(path))], options(4096, spool_bytes=30_000)) as index:
         index.finish()
         assert index.frames > 120
         assert index.record(index.frames).number == index.frames
@@ -183,7 +183,7 @@ def test_the_oldest_packets_of_a_full_spool_are_no_longer_kept(traffic: list[Pac
 def test_a_capture_that_was_changed_meanwhile_is_noticed(tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "changed.pcap"
     path.write_bytes(SAMPLES[0].read_bytes())
-    with CaptureIndex([open_capture(str(path))], options(4096)) as index:
+    with CaptureIndex([Capture(str(path))], options(4096)) as index:
         index.finish()
         path.write_bytes(change(path.read_bytes()))
         with pytest.raises(CaptureError, match="changed"):
@@ -191,7 +191,7 @@ def test_a_capture_that_was_changed_meanwhile_is_noticed(tmp_path: Path, change:
 
 
 def test_a_frame_that_is_not_there_is_no_frame() -> None:
-    with CaptureIndex([open_capture(str(SAMPLES[0]))], options(4096)) as index:
+    with CaptureIndex([Capture(str(SAMPLES[0]))], options(4096)) as index:
         with pytest.raises(LookupError):
             index.record(1)
         index.finish()
@@ -210,7 +210,7 @@ Indexed = tuple[CaptureIndex, list[Record]]
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return an index of several captures and their frames."""
     paths = [str(capture(tmp_path_factory.mktemp("matching"), "wire", 1200, 64)), *map(str, SAMPLES)]
-    with CaptureIndex([open_capture(path) for path in paths], options(100_000)) as index:
+    with CaptureIndex([Capture(path) for path in paths], options(100_000)) as index:
         index.finish()
         yield index, dissected(paths)
 
@@ -242,7 +242,7 @@ def test_any_clauses_together_from_any_frame_on(indexed: Indexed, several: list[
 def test_headers_are_answered_without_decoding(tmp_path: Path) -> None:
     path = tmp_path / "gone.pcap"
     path.write_bytes(Path(SAMPLES[0]).read_bytes())
-    with CaptureIndex([open_capture(str(path))], options(4096)) as index:
+    with CaptureIndex([Capture(str(path))], options(4096)) as index:
         index.finish()
         path.unlink()
         chosen = chosen_by({"opcode": "!noop", "kind": "request"})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dcpdump.capture.blocks import interface, packet, secrets, section
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.dissect import Dissector
 from dcpdump.index.capture_index import CaptureIndex
 from dcpdump.record import Record
@@ -25,7 +25,7 @@ WAYS = [(0x0304, 0x1301, 16_384), (0x0303, 0xC02F, 700), (0x0302, 0xC014, 200)]
 def opened(path: Path, given: Secrets | None) -> list[Record]:
     """Return the frames of a capture, decoded one by one."""
     dissector = Dissector(secrets=given)
-    records = [each for packet in open_capture(str(path), secrets=given) for each in dissector.feed(packet)]
+    records = [each for packet in Capture(str(path), secrets=given) for each in dissector.feed(packet)]
     return records + dissector.close()
 
 
@@ -36,7 +36,7 @@ def check(path: Path, keylog: bytes, *sizes: int) -> int:
 
 @pytest.fixture(scope="module")
 def twins() -> list[Twin]:
-    captures = [open_capture(str(path)) for path in SAMPLES[:2]]
+    captures = [Capture(str(path)) for path in SAMPLES[:2]]
     return [
         seal(capture, version=version, suite=suite, size=size) for capture in captures for version, suite, size in WAYS
     ]
@@ -73,7 +73,7 @@ def test_secrets_that_come_through_a_pipe_open_it_again(twins: list[Twin], tmp_p
     expected, given = opened(path, Secrets()), Secrets()
     with subprocess.Popen(["cat", str(path)], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
-        capture = open_capture(f"/dev/fd/{writer.stdout.fileno()}", secrets=given)
+        capture = Capture(f"/dev/fd/{writer.stdout.fileno()}", secrets=given)
         with CaptureIndex([capture], replace(options(1), secrets=given), helped=helped) as index:
             index.finish()
             found = [index.record(number).frame.raw.data for number in range(index.frames, 0, -1)]
@@ -88,7 +88,7 @@ def test_secrets_that_a_capture_carries_open_it_again(twins: list[Twin], tmp_pat
     expected = opened(path, Secrets())
     assert len(expected) > 10
     given = Secrets()
-    with CaptureIndex([open_capture(str(path), secrets=given)], replace(options(1), secrets=given)) as index:
+    with CaptureIndex([Capture(str(path), secrets=given)], replace(options(1), secrets=given)) as index:
         index.finish()
         found = [all_of(index.record(number)) for number in range(index.frames, 0, -1)]
     assert found[::-1] == [all_of(each) for each in expected]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.cli.main import outcome
 from dcpdump.wire.encode import encode
 from tests.support.console import run
@@ -301,6 +301,6 @@ def test_ladders_fold_what_repeats(tmp_path: Path) -> None:
 
 
 def test_a_capture_without_times_has_a_page_without_pictures(tmp_path: Path) -> None:
-    path = saved([each._replace(ts_ns=0) for each in open_capture(str(HERE / "order.pcap"))], tmp_path / "instant.pcap")
+    path = saved([each._replace(ts_ns=0) for each in Capture(str(HERE / "order.pcap"))], tmp_path / "instant.pcap")
     page = parsed(page_of(path))
     assert [len(lane) for lane in data_of(page)["lanes"].values()] == [1]

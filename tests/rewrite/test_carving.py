@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dcpdump import __version__
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.net.packet import Packet
 from dcpdump.rewrite.needed import ByteRanges
 from tests.bench.captures import capture
@@ -97,7 +97,7 @@ def long_talk(number: int = 0, segment: int = 300) -> list[Packet]:
 
 
 def packets_of(path: Path) -> list[tuple[int | None, bytes, int]]:
-    return [(packet.ts_ns, packet.data, packet.wire_length) for packet in open_capture(str(path))]
+    return [(packet.ts_ns, packet.data, packet.wire_length) for packet in Capture(str(path))]
 
 
 def size(path: Path) -> int:
@@ -199,7 +199,7 @@ def test_the_handshake_and_the_set_up_come_with_a_frame_and_other_connections_do
     names = [row["name"] for row in rows(out)]
     assert names[:14] == [row["name"] for row in rows(path)][:14]
     assert {row["src"] for row in rows(out, "--kind request --opcode hello")} == {"10.0.0.1:50001"}
-    flags = [packet.data[47] for packet in open_capture(str(out))]
+    flags = [packet.data[47] for packet in Capture(str(out))]
     assert (flags[0], flags[1] & SYN, flags[2] & SYN) == (SYN, SYN, 0)
     assert size(out) < size(path) // 2
 
@@ -239,7 +239,7 @@ def test_several_captures_become_one_file_with_their_interfaces_and_comments(tmp
     data = (tmp_path / "out.pcapng").read_bytes()
     assert (data.count(b"eth7"), data.count(b"a.pcap"), data.count(b"b.pcapng")) == (1, 2, 2)
     assert str(tmp_path).encode() not in data
-    there = [packet for packet in open_capture(f"{tmp_path}/out.pcapng") if packet.interface == 1]
+    there = [packet for packet in Capture(f"{tmp_path}/out.pcapng") if packet.interface == 1]
     assert data.count(b"seen ") == len(there) > 0
     assert (tmp_path / "out.pcapng").stat().st_mode & 0o777 == 0o600
     assert struct.unpack_from("<I", data)[0] == 0x0A0D0D0A
@@ -248,7 +248,7 @@ def test_several_captures_become_one_file_with_their_interfaces_and_comments(tmp
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
     """Return four connections of replica traffic, mostly in runs."""
-    return list(open_capture(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 2500, 64))))
+    return list(Capture(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 2500, 64))))
 
 
 @pytest.mark.parametrize(

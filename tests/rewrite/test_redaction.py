@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.capture.rewriter import RawRecords
 from dcpdump.net.packet import Packet
 from dcpdump.pseudonymize import Pseudonyms
@@ -81,7 +81,7 @@ EVERYTHING = (*PRIVATE, *(document(number) for number in range(len(KEYS))))
 
 
 def files(path: Path) -> list[tuple[int | None, int, int]]:
-    return [(packet.ts_ns, len(packet.data), packet.wire_length) for packet in open_capture(str(path))]
+    return [(packet.ts_ns, len(packet.data), packet.wire_length) for packet in Capture(str(path))]
 
 
 def hidden(path: Path, options: str = "", secrets: tuple[bytes, ...] = EVERYTHING) -> Path:
@@ -111,7 +111,7 @@ def test_nothing_of_a_conversation_survives_and_its_frames_do(
     assert bool(survivors(data, METADATA)) == (level == "partial" and segment > 7)
     assert survivors(data, OF_BUCKETS) == set()
     assert len(data) == len(clear)
-    assert all(checksums_are_right(packet.data) == (True, True) for packet in open_capture(str(out)))
+    assert all(checksums_are_right(packet.data) == (True, True) for packet in Capture(str(out)))
     assert not [row for row in rows(out) if row.get("problems")]
 
 
@@ -145,7 +145,7 @@ def test_bytes_that_come_again_are_the_same_again(tmp_path: Path) -> None:
     packets[60:60] = [packet._replace(ts_ns=0) for packet in carrying[:20]]
     path = saved(renumbered(packets), tmp_path / "again.pcap")
     read: dict[bytes, bytes] = {}
-    for before, after in zip(open_capture(str(path)), open_capture(str(redacted(path))), strict=True):
+    for before, after in zip(Capture(str(path)), Capture(str(redacted(path))), strict=True):
         assert read.setdefault(before.data[34:], after.data[34:]) == after.data[34:]
     assert len(read) < len(packets)
 
@@ -184,7 +184,7 @@ def test_fragments_are_redacted_and_their_segments_checksums_mended(size: int, l
     out = hidden(saved(renumbered(packets), tmp_path / "fragments.pcap"), f"--level {level}")
     assert len(rows(out)) > 20
     parts: dict[tuple[bytes, bytes], dict[int, bytes]] = {}
-    for packet in open_capture(str(out)):
+    for packet in Capture(str(out)):
         (place,) = struct.unpack_from(">H", packet.data, 20)
         parts.setdefault((packet.data[18:20], packet.data[26:34]), {})[(place & 0x1FFF) * 8] = packet.data[34:]
     for (_, addresses), pieces in parts.items():
@@ -195,7 +195,7 @@ def test_fragments_are_redacted_and_their_segments_checksums_mended(size: int, l
 
 def test_a_checksum_that_was_wrong_stays_as_it_is(tmp_path: Path) -> None:
     path = saved(talk().packets, tmp_path / "offloaded.pcap")
-    for before, after in zip(open_capture(str(path)), open_capture(str(redacted(path))), strict=True):
+    for before, after in zip(Capture(str(path)), Capture(str(redacted(path))), strict=True):
         assert after.data[50:52] == before.data[50:52] == b"\0\0"
 
 
@@ -236,8 +236,8 @@ def test_hosts_have_other_addresses_in_every_header(tmp_path: Path) -> None:
     clear = [checked(packet) for packet in talk().packets]
     path = saved(clear, tmp_path / "a.pcap")
     out = redacted(path, "--level full")
-    pairs = {(b.data[26:30], a.data[26:30]) for b, a in zip(clear, open_capture(str(out)), strict=True)}
-    macs = {(b.data[6:12], a.data[6:12]) for b, a in zip(clear, open_capture(str(out)), strict=True)}
+    pairs = {(b.data[26:30], a.data[26:30]) for b, a in zip(clear, Capture(str(out)), strict=True)}
+    macs = {(b.data[6:12], a.data[6:12]) for b, a in zip(clear, Capture(str(out)), strict=True)}
     assert (len(pairs), len(macs)) == (2, 1)
     assert all(before != after for before, after in pairs | macs)
     (one, other) = (after for _, after in pairs)
@@ -320,7 +320,7 @@ def test_what_a_pcapng_says_in_words_is_left_out(tmp_path: Path) -> None:
     assert files(tmp_path / "out") == files(path)
     assert without_words(tmp_path / "out") == without_words(path)
     assert b"eth0" in data
-    with open_capture(str(tmp_path / "out")) as capture:
+    with Capture(str(tmp_path / "out")) as capture:
         assert len(list(capture)) == len(talk().packets)
         assert (capture.drops, capture.health.damage_count, capture.health.warnings) == (3, 0, [])
     run(f"dcpdump redact {path} -w {tmp_path}/full --level full")
@@ -496,7 +496,7 @@ def test_every_container_comes_out_as_it_was(form: str, tmp_path: Path) -> None:
     assert ("pepper" in printed.err + printed.out, b"pepper" in again.read_bytes()) == (False, False)
     assert again.stat().st_mode & 0o777 == 0o600
     if "check sequences" in form:
-        there = [packet.data for packet in open_capture(str(out))]
+        there = [packet.data for packet in Capture(str(out))]
         right = {zlib.crc32(each).to_bytes(4, "little") in data for each in there}
         assert right == {form == "with check sequences"}
         assert b"\1\2\3\4" not in data
@@ -522,13 +522,13 @@ def test_what_is_salvaged_is_redacted_as_if_there_were_no_damage(form: str, garb
 
 def proof_of(path: Path, changed: Callable[[bytes], bytes]) -> Flaw | None:
     """Redact a capture, change what was written, and return the result of the proof."""
-    inputs = [open_capture(str(path))]
+    inputs = [Capture(str(path))]
     with Spill(str(path.parent)) as spill:
         redaction = Redaction(inputs, Pseudonyms(b"pepper"), spill, full=False)
         redaction.survey()
         out = path.with_suffix(".changed")
         out.write_bytes(changed(b"".join(redaction.write(str(path)))))
-        return redaction.prove([str(out)], [open_capture(str(out))])
+        return redaction.prove([str(out)], [Capture(str(out))])
 
 
 @settings(modest, max_examples=15)

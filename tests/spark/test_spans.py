@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.errors import CaptureError, DcpdumpError
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import advance
@@ -36,7 +36,7 @@ SAMPLES = sorted(Path("samples").glob("*.pcap"))
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
     """Return four connections of replica traffic, in segments of 1,448 bytes."""
-    return list(open_capture(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 400, 64))))
+    return list(Capture(str(capture(tmp_path_factory.mktemp("traffic"), "wire", 400, 64))))
 
 
 def saved(path: Path, some: Iterable[Packet | Record], form: str = "pcap") -> Path:

@@ -12,7 +12,7 @@ from dcpdump.batch.block import blocks
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.part import joined
-from dcpdump.capture.file import open_capture, timeline
+from dcpdump.capture.file import Capture, timeline
 from dcpdump.conversation import Tally
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe
@@ -98,7 +98,7 @@ def _columnar(
 
 def files(*paths: str) -> list[Packet]:
     """Return the packets of captures."""
-    return list(timeline([open_capture(path) for path in paths]))
+    return list(timeline([Capture(path) for path in paths]))
 
 
 def spelled(row: dict[str, Any]) -> Json:

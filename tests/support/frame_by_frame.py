@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from dcpdump.capture.file import Capture, open_capture, timeline
+from dcpdump.capture.file import Capture, timeline
 from dcpdump.capture.paths import expand
 from dcpdump.capture.source import FileSource
 from dcpdump.cli.options import display, selection
@@ -62,7 +62,7 @@ def _dissected(
 ) -> tuple[list[Capture], Dissector, list[int | None], list[Record]]:
     """Return captures that were read, by what, the times of their packets, and their frames."""
     captures = [
-        open_capture(path, salvage=salvage, source=None if path != "-" else lambda at: FileSource(str(stdin), at))
+        Capture(path, salvage=salvage, source=None if path != "-" else lambda at: FileSource(str(stdin), at))
         for path, _ in files
     ]
     dissector = Dissector(limits, show_secrets=show_secrets)

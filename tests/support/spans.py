@@ -13,7 +13,7 @@ from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.part import joined
 from dcpdump.batch.read_blocks import blocks_of
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.filter import FrameFilter
 from dcpdump.spark.chain import Chain, ChainCheckpoint, ChainSpan
 from dcpdump.spark.decoding import Decoding, Options
@@ -91,7 +91,7 @@ def whole(
     options, secrets = options or Options(block_bytes=1 << 16), secrets_of(key_log)
     dissection, table = Watching(options.limits, secrets=secrets), FrameTable(Masks(FrameFilter(())), None)
     others, out = OtherTables(tables, dissection), dict[str, list[Row]]({name: [] for name in (*tables, "frames")})
-    captures = [open_capture(str(path), salvage=options.salvage, secrets=secrets) for path in paths]
+    captures = [Capture(str(path), salvage=options.salvage, secrets=secrets) for path in paths]
 
     def take(parts: list[Any]) -> None:
         batch = table.feed(joined(parts)) if parts else None

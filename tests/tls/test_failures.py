@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.tls.outcome import Alert, Failure
 from dcpdump.tls.unsealer import Unsealer
 from tests.support.captures import Record, pcap
@@ -235,7 +235,7 @@ def test_a_failure_is_the_first_thing_said_and_no_key_log_is_asked_for(tmp_path:
 
 def test_a_failure_beside_dcp_is_a_note_and_the_first_trouble_of_a_diagnosis(tmp_path: Path) -> None:
     path = tmp_path / "both.pcap"
-    clear = [Record(packet.ts_ns or 0, packet.data) for packet in open_capture(str(REPLICA))]
+    clear = [Record(packet.ts_ns or 0, packet.data) for packet in Capture(str(REPLICA))]
     path.write_bytes(pcap([*closed(alert(greeted(), CLIENT, 48)), *clear]))
     notes = [line for line in run(f"dcpdump read {path} -f line").err.splitlines() if "note: connection" in line]
     assert notes == [f"dcpdump: note: connection 0 (10.0.0.1:50000 → 10.0.0.2:11207): TLS 1.2 handshake failed: {SENT}"]

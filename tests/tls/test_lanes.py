@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dcpdump.batch.block import gathered
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
 from tests.support.balances import accounted
@@ -68,7 +68,7 @@ def alike(packets: Sequence[Packet], keylog: bytes, size: int) -> None:
 
 @cache
 def sealed(sample: str, version: int, suite: int, size: int) -> Twin:
-    return seal(open_capture(str(SAMPLES / f"{sample}.pcap")), version=version, suite=suite, size=size)
+    return seal(Capture(str(SAMPLES / f"{sample}.pcap")), version=version, suite=suite, size=size)
 
 
 @given(st.sampled_from(["replica", "takeover"]), st.sampled_from(WAYS), st.integers(0, 1 << 30))

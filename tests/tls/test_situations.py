@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dcpdump
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.wire.encode import encode
 from tests.support.captures import Pcapng, Record, pcap
 from tests.support.console import refusal, run
@@ -143,7 +143,7 @@ def test_eight_connections_have_a_line_and_the_others_a_count(tmp_path: Path) ->
     packets: list[Record] = []
     for number in range(11):
         packets += of(connected(name=f"c{number}"), flow(f"10.0.0.1:{50_000 + number}")).packets
-    clear = [Record(packet.ts_ns or 0, packet.data) for packet in open_capture(str(REPLICA))]
+    clear = [Record(packet.ts_ns or 0, packet.data) for packet in Capture(str(REPLICA))]
     result = Files(tmp_path, Twin([*packets, *clear], connected(name="wrong").keylog)).read("-f line")
     assert result.code == 0
     assert result.err.count("B stay encrypted: no secret of it in 1 key log (1 connection)\n") == 8

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.event import Bytes, End, Event, Gap, Seen
 from dcpdump.tls.openers import Opener
@@ -143,7 +143,7 @@ def test_the_frames_of_a_capture_are_the_same_across_a_cut_at_every_packet(
     way: tuple[int, int, int], first: int
 ) -> None:
     version, suite, size = way
-    twin = seal(open_capture(str(SAMPLES / "replica.pcap")), version=version, suite=suite, size=size, mtu=300)
+    twin = seal(Capture(str(SAMPLES / "replica.pcap")), version=version, suite=suite, size=size, mtu=300)
     packets = packets_of(twin)[first:]
     wanted, _ = one_by_one(packets, twin.keylog)
     dissector = Dissector(show_secrets=True, secrets=secrets_of(twin.keylog))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from tests.support.console import run
 from tests.tls.twins import SAMPLES, Files, seal, twin
 
@@ -31,7 +31,7 @@ def rows(command: str, capture: Path, more: str = "") -> tuple[int, list[Any]]:
 )
 def test_a_sealed_capture_gives_what_the_clear_one_gives(sample: Path, way: str, tmp_path: Path) -> None:
     version, suite, size = WAYS[way]
-    files = Files(tmp_path, seal(open_capture(str(sample)), version=version, suite=suite, size=size))
+    files = Files(tmp_path, seal(Capture(str(sample)), version=version, suite=suite, size=size))
     for command in COMMANDS:
         assert rows(command, files.capture, f"--keylog {files.keys}") == rows(command, sample), command
 

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.net.connections import Connections
 from dcpdump.net.event import Bytes
 
@@ -50,7 +50,7 @@ def certificate() -> Path:
 def script() -> list[tuple[int, bytes]]:
     """Return what the sample's sides say, in turn."""
     connections, said = Connections(), list[tuple[int, bytes]]()
-    for packet in open_capture(str(SAMPLE)):
+    for packet in Capture(str(SAMPLE)):
         said += [(way, each.data) for _, way, each in connections.feed(packet) if isinstance(each, Bytes)]
     return said
 

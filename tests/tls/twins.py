@@ -9,7 +9,7 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from dcpdump.capture.file import open_capture
+from dcpdump.capture.file import Capture
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.endpoints import Connection, Flow
 from dcpdump.net.event import Bytes, End
@@ -113,7 +113,7 @@ def seal(
 
 def twin(version: int = 0x0304, suite: int = 0x1301) -> Twin:
     """Seal a sample."""
-    return seal(open_capture(str(REPLICA)), version=version, suite=suite)
+    return seal(Capture(str(REPLICA)), version=version, suite=suite)
 
 
 def without_syn(whole: Twin, first: int) -> Twin:
