@@ -16,7 +16,7 @@ FLOORS = [
     set(floor.split())
     for floor in (
         "processes startup text",
-        "spec errors escape unfinished pseudonymize big_endian",
+        "spec errors escape unfinished big_endian",
         *("wire net clock", "tls", "record conversation", "filter redact"),
         *("paste capture dissect annotate", "batch scapy", "streams rewrite index", "check", "diagnosis compare"),
         *("render", "arrow", "spark sql", "report", "browse", "cli", "__main__"),

@@ -13,9 +13,8 @@ from dcpdump.capture.file import Capture
 from dcpdump.check.checking import Judging
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
-from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.record import Record
-from dcpdump.redact import Redactor, is_damaged, is_stray
+from dcpdump.redact import Pseudonyms, Redactor, is_damaged, is_stray
 from dcpdump.rewrite.concealed_frame import Concealer
 from dcpdump.spec.field import Blob
 from dcpdump.streams.dissection import Watching

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.record import Record, as_json
-from dcpdump.redact import Redactor
+from dcpdump.redact import Pseudonyms, Redactor
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
 from dcpdump.spec.names import COLLECTIONS

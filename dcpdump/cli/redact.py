@@ -18,7 +18,7 @@ from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError, OutputError, unwritable
 from dcpdump.escape import bytes_of
-from dcpdump.pseudonymize import Pseudonyms
+from dcpdump.redact import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spill
 from dcpdump.text import counted

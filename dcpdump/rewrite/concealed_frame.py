@@ -12,15 +12,17 @@ from typing import NamedTuple
 from dcpdump.batch.part import Part
 from dcpdump.batch.plans import PLANS
 from dcpdump.batch.scan import INFERRED, UNDERLYING, UNKNOWN
-from dcpdump.pseudonymize import Pseudonyms, digits, letters
 from dcpdump.record import Record
 from dcpdump.redact import (
     FULL,
     PARTIAL,
+    Pseudonyms,
+    digits,
     has_known_bug,
     holds,
     is_damaged,
     is_json,
+    letters,
     prefix,
     without_gaps,
 )

@@ -18,7 +18,7 @@ from dcpdump.net.ip import (
 )
 from dcpdump.net.layers import HeaderOffsets, Layer
 from dcpdump.net.packet import Packet
-from dcpdump.pseudonymize import Pseudonyms
+from dcpdump.redact import Pseudonyms
 
 _MULTICAST, _LOCAL = 0x01, 0x02
 

@@ -26,9 +26,8 @@ from dcpdump.net.layers import HeaderOffsets, anatomy
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.tcp import PROTOCOL
-from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.record import Record
-from dcpdump.redact import is_damaged
+from dcpdump.redact import Pseudonyms, is_damaged
 from dcpdump.rewrite.concealed_frame import Concealer, Plain, plain_frames
 from dcpdump.rewrite.packet_survey import NOWHERE, FragmentedSegment, PacketSurvey, stream_number
 from dcpdump.rewrite.rebuilt_packet import Addresses, conceal_packet, header_to_share

@@ -5,7 +5,7 @@ import json
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.pseudonymize import Pseudonyms
+from dcpdump.redact import Pseudonyms
 from dcpdump.rewrite.concealed_frame import conceal_strings, conceal_value, literals, origins
 from dcpdump.wire.value import decompress, open_value
 from tests.support.fields import snappy, xattr_block

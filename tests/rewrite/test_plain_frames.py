@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
-from dcpdump.pseudonymize import Pseudonyms
 from dcpdump.record import as_json
+from dcpdump.redact import Pseudonyms
 from dcpdump.rewrite.concealed_frame import Concealed, Concealer, plain_frames
 from dcpdump.rewrite.needed import FrameSum, frame_hashes
 from dcpdump.rewrite.redaction import places_of, plain_proof_hash, proof_hash

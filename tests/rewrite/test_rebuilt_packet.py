@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dcpdump.errors import CaptureError
 from dcpdump.net.ip import CHECKSUM_AT, checksum_is_right, mend_checksum
 from dcpdump.net.layers import anatomy
-from dcpdump.pseudonymize import Pseudonyms
+from dcpdump.redact import Pseudonyms
 from dcpdump.rewrite.rebuilt_packet import Addresses, conceal_packet
 from dcpdump.rewrite.spill import Spill
 from tests.support.packets import FLOW, FLOW6, ethernet, ipv4, ipv6, packet, tcp

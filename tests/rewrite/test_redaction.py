@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dcpdump.capture.file import Capture
 from dcpdump.capture.rewriter import RawRecords
 from dcpdump.net.packet import Packet
-from dcpdump.pseudonymize import Pseudonyms
+from dcpdump.redact import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.names import SNAPPY
