@@ -35,7 +35,7 @@ from dcpdump.render import OUTPUTS, View
 from dcpdump.render.style import Palette
 from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
-from dcpdump.streams.facts import UnansweredRequest
+from dcpdump.streams.exchanges import UnansweredRequest
 from dcpdump.streams.frame_event import NO_FRAME
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Prepares

@@ -12,9 +12,9 @@ from dcpdump.check.rule import Delayed, Event, Rule
 from dcpdump.spec import find
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.clients import Clients
-from dcpdump.streams.facts import UnansweredRequest, between
+from dcpdump.streams.exchanges import UnansweredRequest
 from dcpdump.streams.flow import stalled_since
-from dcpdump.streams.frame_event import DocumentRun, FrameEvent, kept
+from dcpdump.streams.frame_event import DocumentRun, FrameEvent, between, kept
 from dcpdump.streams.learning import last_message
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ

@@ -10,14 +10,15 @@ from typing import NamedTuple
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, UnjudgedCode, on
 from dcpdump.streams.causes import Situation
-from dcpdump.streams.facts import Intervals, SetupRefusal, between
 from dcpdump.streams.flow import FlowState, flow_status, leak, stands_still, why_blocked
-from dcpdump.streams.frame_event import Missed
+from dcpdump.streams.frame_event import Missed, between
 from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.opcode_kinds import ADD_STREAM, OPEN, SASL_AUTH, SELECT_BUCKET
+from dcpdump.streams.setup import SetupRefusal
 from dcpdump.streams.silence import tcp_faults
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.verdict import BLOCKED_NS, IDLE_NS
+from dcpdump.streams.window import Intervals
 from dcpdump.streams.wording import client, clock, short_name, span, times
 from dcpdump.text import counted, measured
 from dcpdump.tls.outcome import Failure

@@ -169,7 +169,8 @@ def _connections(evidence: Evidence) -> Iterator[Unjudged]:
     dcp = evidence.dcp
     half = [each for each in dcp if not each.has_both_sides]
     late = [each for each in dcp if each.starts_late and each.has_both_sides]
-    flow = [each for each in dcp if each.has_both_sides and each.window.wire and _may_block(each, evidence.now_ns)]
+    sent = [each for each in dcp if each.has_both_sides and each.window.counted.wire]
+    flow = [each for each in sent if _may_block(each, evidence.now_ns)]
     if half:
         yield _of(
             UnjudgedCode.ONE_DIRECTION,

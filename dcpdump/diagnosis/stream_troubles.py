@@ -9,7 +9,7 @@ from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode, on
 from dcpdump.spec.names import CLOSED, FILTER_EMPTY, OK
 from dcpdump.streams.causes import Cause, Degree, Situation, VerdictKind
-from dcpdump.streams.facts import between
+from dcpdump.streams.frame_event import between
 from dcpdump.streams.identity import alike, host, same
 from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.reasons import fault_of

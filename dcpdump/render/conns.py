@@ -12,8 +12,8 @@ from dcpdump.render.text_columns import folded, lost
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS
 from dcpdump.spec.statuses import STATUS, SUCCESS
 from dcpdump.startup import dataclass
-from dcpdump.streams.facts import Control
 from dcpdump.streams.opcode_kinds import NOOP, SELECT_BUCKET
+from dcpdump.streams.setup import Control
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import agent_name, client, clock, span, status
 from dcpdump.wire.collection_names import Names

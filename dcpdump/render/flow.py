@@ -9,12 +9,12 @@ from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number, spark
 from dcpdump.spec import find
-from dcpdump.streams.facts import FIRST, LAST, Excess, Interval, between
 from dcpdump.streams.flow import UNEXPLAINED, FlowEvidence, FlowState, FlowStatus, Leak, flow_status, leak, stands_still
+from dcpdump.streams.frame_event import between
 from dcpdump.streams.knowledge import CARVED, ONE_DIRECTION
 from dcpdump.streams.silence import TcpFaults, tcp_faults
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.window import Window
+from dcpdump.streams.window import FIRST, LAST, Excess, Interval, Window
 from dcpdump.streams.wording import client, clock, span, times
 from dcpdump.text import counted, iso_time
 
@@ -59,7 +59,7 @@ def rows_of(connections: Sequence[ConnectionState], now_ns: int | None, *, drawn
 
 def lines(rows: Sequence[FlowRow]) -> "list[Line | Fitting]":
     """Return a table of windows; below, for each, when it was blocked, and what does not add up."""
-    shown = [row for row in rows if row.window.wire or row.window.acks or row.window.asked is not None]
+    shown = [row for row in rows if row.window.counted.wire or row.window.acks or row.window.asked is not None]
     notes: list[Line | Fitting] = []
     for each, found, now_ns, _ in shown:
         notes += _notes(each, found, now_ns) if each.has_both_sides else []
@@ -266,7 +266,7 @@ FLOW = ColumnSet[FlowRow](
     C("account", lambda row: "exact" if row.window.complete else "relative"),
     C("state", lambda row: row.found.state.value, meaning="what flow control does"),
     C("evidence", lambda row: row.found.evidence.value),
-    C("sent", lambda row: row.window.sent, "sent", drop_rank=4),
+    C("sent", lambda row: row.window.counted.sent, "sent", drop_rank=4),
     C("acked", lambda row: row.window.acked, "acked", drop_rank=3),
     C("acks", lambda row: row.window.acks, "acks", drop_rank=1),
     C("ignored?", lambda row: row.window.ignored or None),

@@ -15,9 +15,8 @@ from dcpdump.spec.names import STREAM_FLAGS
 from dcpdump.spec.statuses import ROLLBACK, STATUS
 from dcpdump.streams.causes import Degree, Verdict
 from dcpdump.streams.eviction import EvictedStreams
-from dcpdump.streams.facts import Entry
 from dcpdump.streams.failover_logs import Lag
-from dcpdump.streams.frame_event import Missed
+from dcpdump.streams.frame_event import Entry, Missed
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,

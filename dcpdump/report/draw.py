@@ -14,9 +14,9 @@ import numpy as np
 from dcpdump.batch.gather import Array
 from dcpdump.clock import clock_in_use
 from dcpdump.report.html import Child, Markup, element
-from dcpdump.streams.facts import Interval
 from dcpdump.streams.silence import tcp_faults
 from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.window import Interval
 from dcpdump.streams.wording import span
 from dcpdump.text import iso_time
 

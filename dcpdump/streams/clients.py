@@ -14,8 +14,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from dcpdump.spec.names import CLOSED, FILTER_EMPTY, FROM_LATEST, OK
-from dcpdump.streams.facts import NEVER
-from dcpdump.streams.frame_event import stream_key
+from dcpdump.streams.frame_event import NEVER, stream_key
 from dcpdump.streams.identity import Owner, alike, host, hosts, owners, same, same_by_name
 from dcpdump.streams.knowledge import Reason, Unknown, lost_since, missing_of
 from dcpdump.streams.ledger import Ledger

@@ -32,8 +32,8 @@ from dcpdump.spec import choose, find
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER, DCP_STREAM_REQ
-from dcpdump.streams.facts import Snapshot
 from dcpdump.streams.frame_event import NO_FRAME, Before, DocumentRun, FrameEvent, Shape, Step, event_of, shape_of
+from dcpdump.streams.stream import Snapshot
 from dcpdump.tls.secrets import Secrets
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Header, RawFrame, Where, unpack_header

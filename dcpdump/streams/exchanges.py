@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.facts import UnansweredRequest, between
-from dcpdump.streams.frame_event import FrameEvent, place_of
+from dcpdump.streams.frame_event import FrameEvent, between, place_of
 from dcpdump.streams.opcode_kinds import (
     CLOSE_STREAM,
     CONTROL,
@@ -26,6 +25,7 @@ from dcpdump.streams.window import GRACE, OUT_OF_ORDER_NS, is_settled
 
 if TYPE_CHECKING:
     from dcpdump.streams.request import Request
+    from dcpdump.streams.stream import Stream
 
 #: Requests without an answer are forgotten, oldest first, beyond this many.
 MOST = 4096
@@ -39,6 +39,24 @@ _TEACH = frozenset({HELLO, SASL_AUTH, SASL_STEP, SELECT_BUCKET, OPEN, CONTROL, N
 
 RequestKey = tuple[int, int, int]  #: the direction of the request, its opcode and opaque
 RequestKind = tuple[int, int]  #: the direction of the request, and its opcode
+
+
+@dataclass(slots=True, eq=False)
+class UnansweredRequest:
+    """A request without an answer, so far."""
+
+    frame: FrameEvent  #: the request, without its bytes
+    frames: int  #: how many the other end had sent before
+    key: str = ""  #: of a control its key, of SELECT_BUCKET the bucket
+    value: str = ""
+    stream: "Stream | None" = None  #: of a stream request
+    request: "Request | None" = None
+    doubtful: bool = False  #: bytes were lost since, and maybe its answer
+    overlaps: bool = (
+        False  #: bytes were lost just before, and its answer may be among them if the capture is disordered
+    )
+    echo: int = 0  #: the number of a request with its opcode and opaque that came instead of its answer
+    behind: bool = False  #: others with its opaque were sent before it, and the next answer may be to one of those
 
 
 class Early(NamedTuple):

@@ -10,15 +10,15 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cache, cached_property
-from itertools import chain, pairwise, starmap
+from itertools import chain, pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dcpdump.spec.names import DISK_ONLY, TO_LATEST
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.facts import NEVER, Entry, UnansweredRequest
-from dcpdump.streams.frame_event import FrameEvent, failover_log
+from dcpdump.streams.exchanges import UnansweredRequest
+from dcpdump.streams.frame_event import NEVER, Entry, FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import ALL_SEQNOS, MARKER, STREAM_REQ
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -145,7 +145,7 @@ class Logs:
         What is not in a part of a log may be in the rest.
         """
         torn = not frame.whole
-        entries = () if torn or frame.word else tuple(starmap(Entry, failover_log(frame)))
+        entries = () if torn or frame.word else tuple(failover_log(frame))
         if entries or (torn and not frame.word):
             kept = self._by_connection[connection].logs.setdefault(vbucket, [])
             self._keep(kept, Log(frame.number, entries, frame.ts_ns))

@@ -3,18 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import combinations, pairwise
-from operator import sub
 from typing import NamedTuple
 
 from dcpdump.spec import find
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import HEADER_LENGTH
-from dcpdump.streams.facts import COUNTED, FIRST, LAST, MARKER_SIZES, STREAM_ID_SIZE, Mark, between
+from dcpdump.streams.frame_event import between
 from dcpdump.streams.knowledge import CARVED, ONE_DIRECTION
 from dcpdump.streams.opcode_kinds import CACHED_END, DELETION, DOCUMENTS, MARKER, PREPARE, SEQUENCED, WITH_VALUES
 from dcpdump.streams.silence import held_until
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.window import Window
+from dcpdump.streams.window import COUNTED, FIRST, LAST, MARKER_SIZES, STREAM_ID_SIZE, Mark, Window
 from dcpdump.streams.wording import clock, span
 from dcpdump.text import counted
 
@@ -163,7 +162,7 @@ def _inferred(window: Window, now_ns: int | None) -> FlowStatus:
     if len(waits) * 4 < len(latest) * 3 or len(repeated) < _WAITS:
         return FlowStatus(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     silent = between(window.last_sent_ns, now_ns) or 0
-    if window.sent - window.acked < least:
+    if window.counted.sent - window.acked < least:
         return FlowStatus(FlowState.OPEN, FlowEvidence.INFERRED)
     if silent <= _PROMPT * max(mark.resumed_ns or 0 for mark in waits):
         return FlowStatus(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
@@ -242,7 +241,7 @@ class Suspect(NamedTuple):
 
 def forgotten(mark: Mark) -> Iterator[Suspect]:
     """Yield what would be left over if a kind of message were forgotten, or counted as the wire has it."""
-    for opcode, (frames, size) in enumerate(zip(mark.frames, mark.kinds, strict=True), FIRST):
+    for opcode, (frames, size) in enumerate(zip(mark.counted.frames, mark.counted.bytes, strict=True), FIRST):
         if not frames:
             continue
         name = find(opcode).name
@@ -255,31 +254,31 @@ def forgotten(mark: Mark) -> Iterator[Suspect]:
             yield Suspect(opcode, f"{name} size", frames, HEADER_LENGTH * frames - size, how)
             size = HEADER_LENGTH * frames
         yield Suspect(opcode, name, frames, size, "")
-    if mark.with_ids:
+    if mark.counted.with_ids:
         how = "the 3 bytes of stream ids not acknowledged"
-        yield Suspect("stream id", "stream id", mark.with_ids, STREAM_ID_SIZE * mark.with_ids, how)
-    for size, behind in ((mark.closed, "closed"), (mark.closing, "to be closed")):
+        yield Suspect("stream id", "stream id", mark.counted.with_ids, STREAM_ID_SIZE * mark.counted.with_ids, how)
+    for size, behind in ((mark.counted.closed, "closed"), (mark.counted.closing, "to be closed")):
         if size:
             how = f"messages of streams that were {behind} not acknowledged"
             yield Suspect("closed streams", "closed streams", 0, size, how)
-    if mark.noops:
+    if mark.counted.noops:
         how = "NOOPs acknowledged, which do not count"
-        yield Suspect("DCP_NOOP", "DCP_NOOP", mark.noops // HEADER_LENGTH, -mark.noops, how)
-    if mark.answers:
+        yield Suspect("DCP_NOOP", "DCP_NOOP", mark.counted.noops // HEADER_LENGTH, -mark.counted.noops, how)
+    if mark.counted.answers:
         how = "answers to stream requests acknowledged, which do not count"
-        yield Suspect("DCP_STREAM_REQ", "DCP_STREAM_REQ", 0, -mark.answers, how)
+        yield Suspect("DCP_STREAM_REQ", "DCP_STREAM_REQ", 0, -mark.counted.answers, how)
 
 
 def versions(mark: Mark) -> Iterator[Suspect]:
     """Yield what would be left over if one version of a message were counted as another."""
-    present = [at for at, frames in enumerate(mark.markers) if frames]
+    present = [at for at, frames in enumerate(mark.counted.markers) if frames]
     for at in present:
         for other in range(len(_VERSIONS)):
             if other != at:
-                frames, more = mark.markers[at], MARKER_SIZES[at] - MARKER_SIZES[other]
+                frames, more = mark.counted.markers[at], MARKER_SIZES[at] - MARKER_SIZES[other]
                 how = _counts(f"{_MARKER} {_VERSIONS[at]} as {_VERSIONS[other]}", more)
                 yield Suspect(MARKER, _MARKER, frames, more * frames, how)
-    frames = mark.frames[DELETION - FIRST]
+    frames = mark.counted.frames[DELETION - FIRST]
     if frames:
         for before, after, more in (("V2", "V1", _DELETE_TIME), ("V1", "V2", -_DELETE_TIME)):
             how = _counts(f"DCP_DELETION {before} as {after}", more)
@@ -288,17 +287,17 @@ def versions(mark: Mark) -> Iterator[Suspect]:
 
 def partly(mark: Mark) -> Iterator[Suspect]:
     """Yield what would be left over if only a part of each message of a kind, or of all, were counted."""
-    present = [at for at, frames in enumerate(mark.markers) if frames]
+    present = [at for at, frames in enumerate(mark.counted.markers) if frames]
     for at, version in enumerate(_VERSIONS):
         if len([each for each in present if each != at]) > 1:
-            left = sum((MARKER_SIZES[each] - MARKER_SIZES[at]) * mark.markers[each] for each in present)
+            left = sum((MARKER_SIZES[each] - MARKER_SIZES[at]) * mark.counted.markers[each] for each in present)
             how = f"counts each {_MARKER} as {version}"
-            yield Suspect(MARKER, _MARKER, mark.frames[MARKER - FIRST], left, how)
-    values = sum(frames * value for frames, value in zip(mark.markers, _MARKER_VALUES, strict=True))
+            yield Suspect(MARKER, _MARKER, mark.counted.frames[MARKER - FIRST], left, how)
+    values = sum(frames * value for frames, value in zip(mark.counted.markers, _MARKER_VALUES, strict=True))
     if values:
-        frames = sum(mark.markers[1:])
+        frames = sum(mark.counted.markers[1:])
         yield Suspect(MARKER, _MARKER, frames, values, f"counts {_MARKER} V2 without its value")
-    for opcode, (frames, size) in enumerate(zip(mark.frames, mark.kinds, strict=True), FIRST):
+    for opcode, (frames, size) in enumerate(zip(mark.counted.frames, mark.counted.bytes, strict=True), FIRST):
         if not frames or opcode == CACHED_END:
             continue
         name = find(opcode).name
@@ -313,22 +312,22 @@ def partly(mark: Mark) -> Iterator[Suspect]:
 
 def everything(mark: Mark) -> Iterator[Suspect]:
     """Yield what would be left over if all messages were counted otherwise, or others too."""
-    frames, sent = sum(mark.frames), mark.sent
+    frames, sent = sum(mark.counted.frames), mark.counted.sent
     yield Suspect("", "header", frames, HEADER_LENGTH * frames, _counts("messages without their headers", 24))
     yield Suspect("", "header", frames, sent - HEADER_LENGTH * frames, "counts headers alone")
     for what, kinds in (("messages", tuple(_EXTRAS)), ("documents", DOCUMENTS)):
         for version, more in (("V1", 0), ("V2", _DELETE_TIME)):
-            frames = sum(mark.frames[opcode - FIRST] for opcode in kinds)
-            size = sum(_EXTRAS[opcode] * mark.frames[opcode - FIRST] for opcode in kinds)
-            size += more * mark.frames[DELETION - FIRST]
-            size -= (_EXTRAS[MARKER] - 1) * sum(mark.markers[1:]) * (MARKER in kinds)
+            frames = sum(mark.counted.frames[opcode - FIRST] for opcode in kinds)
+            size = sum(_EXTRAS[opcode] * mark.counted.frames[opcode - FIRST] for opcode in kinds)
+            size += more * mark.counted.frames[DELETION - FIRST]
+            size -= (_EXTRAS[MARKER] - 1) * sum(mark.counted.markers[1:]) * (MARKER in kinds)
             kind = f"extras {version}"  # of deletions
             yield Suspect("", kind, frames, size, f"counts {what} without their extras")
             yield Suspect("", kind, frames, size + HEADER_LENGTH * frames, f"counts of {what} key and value alone")
     whole = [each for each in forgotten(mark) if not each.how]
     for what, kinds in _ALONE.items():
         others = [each for each in whole if each.group not in kinds]
-        if others and any(mark.frames[opcode - FIRST] for opcode in kinds):
+        if others and any(mark.counted.frames[opcode - FIRST] for opcode in kinds):
             left = sum(each.bytes for each in others)
             yield Suspect("", "others", sum(each.frames for each in others), left, f"acknowledges {what} alone")
     if mark.received:
@@ -339,23 +338,23 @@ def everything(mark: Mark) -> Iterator[Suspect]:
 def derived(mark: Mark, anchor: Mark) -> Iterator[Suspect]:
     """Yield what would be left over if as much of each message were forgotten, or not, as is so at ``anchor``."""
     left = anchor.outstanding
-    for opcode, frames in enumerate(anchor.frames, FIRST):
+    for opcode, frames in enumerate(anchor.counted.frames, FIRST):
         if not frames:
             continue
-        name, now, size = find(opcode).name, mark.frames[opcode - FIRST], anchor.kinds[opcode - FIRST]
+        name, now, size = find(opcode).name, mark.counted.frames[opcode - FIRST], anchor.counted.bytes[opcode - FIRST]
         part, rest = left // frames, (size - left) // frames
-        alike = " or of another that comes as often" * (anchor.frames.count(frames) > 1)
+        alike = " or of another that comes as often" * (anchor.counted.frames.count(frames) > 1)
         if part * frames == left < size:
             how = f"{counted(part, 'byte')} of each {name}{alike} not acknowledged"
             how = how if part > 0 else f"{counted(-part, 'byte')} too many acknowledged for each {name}{alike}"
             yield Suspect(opcode, f"{name} part", now, part * now, how, True)
         if rest * frames == size - left and 0 < rest < size:
             how = f"acknowledges {rest:,} bytes of each {name}, however long it is"
-            yield Suspect(opcode, f"{name} rest", now, mark.kinds[opcode - FIRST] - rest * now, how, True)
-    base = left - anchor.sent + anchor.received
+            yield Suspect(opcode, f"{name} rest", now, mark.counted.bytes[opcode - FIRST] - rest * now, how, True)
+    base = left - anchor.counted.sent + anchor.received
     if anchor.received and base > 0:
         how = f"acknowledges all that was received, NOOPs and responses too, which do not count, after {base:,} bytes"
-        yield Suspect("", "all", 0, mark.sent - mark.received + base, how, True)
+        yield Suspect("", "all", 0, mark.counted.sent - mark.received + base, how, True)
 
 
 def sums(found: Sequence[Suspect], left: int, count: int) -> Iterator[tuple[Suspect, ...]]:
@@ -636,15 +635,7 @@ def _since(first: Mark, mark: Mark) -> Mark:
     """Return the counters at a mark, less those at the first one."""
     return mark._replace(
         outstanding=mark.outstanding - first.outstanding,
-        kinds=tuple(map(sub, mark.kinds, first.kinds)),
-        frames=tuple(map(sub, mark.frames, first.frames)),
-        with_ids=mark.with_ids - first.with_ids,
-        noops=mark.noops - first.noops,
-        answers=mark.answers - first.answers,
-        closing=mark.closing - first.closing,
-        closed=mark.closed - first.closed,
-        markers=tuple(map(sub, mark.markers, first.markers)),
-        sent=mark.sent - first.sent,
+        counted=mark.counted.minus(first.counted),
         received=mark.received - first.received,
     )
 

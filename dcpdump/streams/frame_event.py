@@ -17,7 +17,18 @@ from dcpdump.text import counted, measured
 from dcpdump.wire.frame import unpack_header
 
 if TYPE_CHECKING:
-    from dcpdump.streams.facts import Snapshot
+    from dcpdump.streams.stream import Snapshot
+
+
+#: The end of a stream that has none, where it asks for all that comes.
+NEVER = (1 << 64) - 1
+
+
+class Entry(NamedTuple):
+    """One line of a failover log."""
+
+    uuid: int
+    seqno: int
 
 
 #: ``gap_before`` where an unknown number of bytes was lost.
@@ -151,6 +162,11 @@ NO_FRAME = FrameEvent(
 )  # fmt: skip
 
 
+def between(first: int | None, last: int | None) -> int | None:
+    """Return the time from one time to another; None where one is unknown, or the clock went back between them."""
+    return None if first is None or last is None or last < first else last - first
+
+
 def stream_key(vbucket: int, stream_id: int) -> int:
     """Return what tells a stream of a connection from its others: its vbucket, and its stream id."""
     return vbucket << 16 | stream_id
@@ -208,10 +224,10 @@ def event_of(record: Record) -> FrameEvent:
     )
 
 
-def failover_log(event: FrameEvent) -> Iterator[tuple[int, int]]:
-    """Yield the (uuid, seqno) entries of the failover log that an answer brings, newest first."""
+def failover_log(event: FrameEvent) -> Iterator[Entry]:
+    """Yield the entries of the failover log that an answer brings, newest first."""
     if event.record is None:  # it is whole, and its value is nothing else
-        yield from _ENTRY.iter_unpack(event.value)
+        yield from map(Entry._make, _ENTRY.iter_unpack(event.value))
         return
     uuid: int | None = None
     for field in event.record.frame.fields:
@@ -219,7 +235,7 @@ def failover_log(event: FrameEvent) -> Iterator[tuple[int, int]]:
             if field.field.name == "vbucket_uuid":
                 uuid = field.value
             elif uuid is not None:
-                yield uuid, field.value
+                yield Entry(uuid, field.value)
                 uuid = None
 
 

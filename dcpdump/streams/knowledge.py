@@ -9,8 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.startup import dataclass
-from dcpdump.streams.facts import NEVER
-from dcpdump.streams.frame_event import NOTHING_MISSED, Missed
+from dcpdump.streams.frame_event import NEVER, NOTHING_MISSED, Missed
 
 if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState

@@ -9,8 +9,8 @@ from dcpdump.spec.document import BEGIN, END, MODIFY
 from dcpdump.spec.header import MOST_STREAM_ID
 from dcpdump.spec.names import ACTIVE, CACHE_TRANSFER, DISK, OSO_START
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
-from dcpdump.streams.facts import Entry, Snapshot, TakeoverState, UnansweredRequest
-from dcpdump.streams.frame_event import NO_FRAME, FrameEvent, failover_log, kept, stream_key
+from dcpdump.streams.exchanges import UnansweredRequest
+from dcpdump.streams.frame_event import NO_FRAME, Entry, FrameEvent, failover_log, kept, stream_key
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     CACHED,
@@ -36,8 +36,10 @@ from dcpdump.streams.stream import (
     OTHER_STATUS,
     Closed,
     Prepares,
+    Snapshot,
     Stream,
     StreamEnd,
+    TakeoverState,
 )
 from dcpdump.streams.wording import error_text, printable, whole_number
 
@@ -395,7 +397,7 @@ def _log(frame: FrameEvent) -> tuple[Entry, ...] | None:
     """
     if not frame.whole or not frame.data or frame.value_length > _LONGEST_LOG:
         return None
-    return tuple(Entry(*entry) for entry in failover_log(frame))
+    return tuple(failover_log(frame))
 
 
 def _grant(connection: ConnectionState, stream: Stream, request: Request, frame: FrameEvent) -> None:

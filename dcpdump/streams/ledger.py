@@ -10,7 +10,7 @@ from dcpdump.batch.ends import Ends
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, CACHE_TRANSFER, CLOSED, DISK, DUPLICATES, HISTORY
 from dcpdump.spec.statuses import SUCCESS
-from dcpdump.streams.facts import COUNTED, ErrorReply, UnansweredRequest
+from dcpdump.streams.exchanges import UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, kept, stream_key
 from dcpdump.streams.identity import identify, infer, server_by
@@ -51,7 +51,8 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.phases import Phase
 from dcpdump.streams.setup import ANSWERS, REQUESTS, begin_direction, keep_alive, waiting_for
 from dcpdump.streams.state import ConnectionState, Memory, Turns
-from dcpdump.streams.stream import Stream
+from dcpdump.streams.stream import ErrorReply, Stream
+from dcpdump.streams.window import COUNTED
 
 # -- to which stream of its connection a message belongs, by vbucket, stream id and opaque ------------
 

@@ -38,14 +38,14 @@ from dcpdump.spec.statuses import (
 )
 from dcpdump.startup import lazy_pattern
 from dcpdump.streams.causes import Cause, Due
-from dcpdump.streams.facts import NEVER, ErrorReply, Snapshot
 from dcpdump.streams.failover_logs import High
+from dcpdump.streams.frame_event import NEVER
 from dcpdump.streams.knowledge import Reason, Unknown, lost_since
 from dcpdump.streams.opcode_kinds import ABORT, CACHED, COMMIT, MARKER, SET_STATE, STREAM_END
 from dcpdump.streams.request import Request, RequestFault, collection_texts, flags_fault, number_of, scope_text
 from dcpdump.streams.silence import could_not_send_until
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.stream import OTHER_STATUS, OpenPrepare, Stream
+from dcpdump.streams.stream import OTHER_STATUS, ErrorReply, OpenPrepare, Snapshot, Stream
 from dcpdump.streams.wording import clock, seqno, shortened, status, times
 from dcpdump.text import counted
 from dcpdump.wire.collection_names import Names

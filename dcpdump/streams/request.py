@@ -23,7 +23,7 @@ from dcpdump.wire.collection_names import Names
 from dcpdump.wire.json_text import NotParsed, json_complaint, parse_json
 
 if TYPE_CHECKING:
-    from dcpdump.streams.facts import Entry
+    from dcpdump.streams.frame_event import Entry
     from dcpdump.streams.stream import Stream
 
 

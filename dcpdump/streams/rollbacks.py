@@ -15,8 +15,8 @@ from dcpdump.spec.names import FROM_LATEST, IGNORE_PURGED, STRICT_UUID
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.startup import dataclass
 from dcpdump.streams.clients import Clients
-from dcpdump.streams.facts import NEVER, Entry
 from dcpdump.streams.failover_logs import Log, Moment, Purge, Purged, moment
+from dcpdump.streams.frame_event import NEVER, Entry
 from dcpdump.streams.identity import alike, same, same_by_name
 from dcpdump.streams.knowledge import CARVED, Reason, Unknown
 from dcpdump.streams.ledger import Ledger

@@ -1,14 +1,14 @@
 """Follow the set-up of a connection: HELLO, authentication, bucket, OPEN, controls; and its keep-alives."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.escape import safe_text
 from dcpdump.spec.names import COLLECTIONS, DELETE_TIMES, NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
 from dcpdump.spec.statuses import AUTH_CONTINUE, KEY_EEXISTS, SUCCESS
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.facts import Control, NameTaken, SetupRefusal, UnansweredRequest, between
-from dcpdump.streams.frame_event import FrameEvent, kept, place_of
+from dcpdump.streams.exchanges import UnansweredRequest
+from dcpdump.streams.frame_event import FrameEvent, between, kept, place_of
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     ALL_SEQNOS,
@@ -40,6 +40,53 @@ _STEPS = (SASL_AUTH, SELECT_BUCKET, OPEN)
 
 #: What a client sends first.
 _FIRST = frozenset({HELLO, SASL_LIST_MECHS, SASL_AUTH})
+
+
+@dataclass(slots=True)
+class Control:
+    """A DCP_CONTROL: what was asked, and what was answered."""
+
+    key: str
+    value: str
+    frame: int
+    ts_ns: int | None
+    status: int | None = None  #: None: no answer was captured
+    said: str = ""  #: what the server said about an error, with its reference
+
+
+@dataclass(slots=True)
+class SetupRefusal:
+    """A step of setting up that was answered with an error and not accepted since: login, bucket, OPEN, ADD_STREAM."""
+
+    opcode: int
+    vbucket: int | None  #: of ADD_STREAM
+    asked: str  #: the bucket of SELECT_BUCKET; empty where its request was not captured
+    status: int
+    count: int  #: how often it was refused
+    frame: int  #: the number of the latest answer
+    ts_ns: int | None
+    losses: int  #: of its connection when it was answered
+    said: str = ""  #: what the server said about it, with its reference
+
+
+@dataclass(slots=True)
+class Noops:
+    """Keep-alives from the side that has the changes."""
+
+    sent: int = 0
+    answered: int = 0
+    open_ns: int | None = None  #: when the one that waits for its answer was sent
+    open_frame: int | None = None
+    last_ns: int | None = None
+    answered_ns: int | None = None  #: when one was answered last
+    latencies_ns: list[int] = field(default_factory=list)  #: of the first hundred
+
+
+class NameTaken(NamedTuple):
+    """Another connection was opened with the name of one."""
+
+    by: int  #: its number
+    ts_ns: int | None
 
 
 @dataclass(slots=True, eq=False)

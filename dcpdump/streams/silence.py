@@ -8,12 +8,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dcpdump.net.event import NO_ANSWER, ZERO_WINDOW
-from dcpdump.streams.facts import Interval, Intervals, between
+from dcpdump.streams.frame_event import between
 from dcpdump.streams.identity import hosts
 from dcpdump.streams.knowledge import lost_since
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.window import Interval, Intervals
 from dcpdump.streams.wording import clock, span
 
 # -- when TCP showed that an end held the other up: it did not read, or did not answer at all ---------

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.net.event import AHEAD
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.exchanges import Exchanges
-from dcpdump.streams.facts import Noops, Recurring, Snapshot, UnansweredRequest
+from dcpdump.streams.exchanges import Exchanges, UnansweredRequest
 from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Before, FrameEvent, Missed, stream_key
 from dcpdump.streams.identity import NAMELESS, Identity, Roles, inferred, seen
 from dcpdump.streams.knowledge import ANY_TIME, CARVED, NOT_YET, CapturedSide
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
-from dcpdump.streams.setup import Setup
-from dcpdump.streams.stream import KeyMemory, Stream
-from dcpdump.streams.window import FAR, Window
+from dcpdump.streams.setup import Noops, Setup
+from dcpdump.streams.stream import KeyMemory, Snapshot, Stream
+from dcpdump.streams.window import FAR, Recurring, Window
 from dcpdump.wire.collection_names import Names
 
 if TYPE_CHECKING:

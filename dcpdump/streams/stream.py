@@ -8,16 +8,49 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, PENDING, TAKEOVER
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.facts import FIRST, LAST, Entry, ErrorReply, Snapshot, TakeoverState
-from dcpdump.streams.frame_event import FrameEvent, kept, place_of
+from dcpdump.streams.frame_event import Entry, FrameEvent, kept, place_of
 from dcpdump.streams.knowledge import NO_GAPS, Gaps, Knowledge
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.phases import Closing, Durable, Phase, PhaseEvent, Takeover, after
 from dcpdump.streams.request import Request
+from dcpdump.streams.window import FIRST, LAST
 from dcpdump.wire.key_prefix import read_prefix
 
 if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState
+
+
+class TakeoverState(NamedTuple):
+    """A vbucket state that a takeover set."""
+
+    state: int
+    ts_ns: int | None
+    frame: int
+
+
+class ErrorReply(NamedTuple):
+    """An error that a consumer answered to a message of a stream."""
+
+    opcode: int
+    status: int
+    frame: int
+    ts_ns: int | None
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """A snapshot, as its marker says."""
+
+    start: int
+    end: int
+    flags: int
+    frame: int
+    ts_ns: int | None
+    high_completed: int | None = None
+    at: int = 0  #: how many frames of the connection had come with its marker
+    items: int = 0  #: seqnos that came in it so far
+    acked: bool = False  #: the acknowledgement that its flag asks for came
+    acked_ns: int | None = None  #: then
 
 
 # -- keys of snapshots, and how many may be remembered, of those of all streams together --------------

@@ -6,9 +6,9 @@ from dcpdump.spec.names import ACTIVE, BACKFILL_FAILED, CLOSED, FILTER_EMPTY, OK
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.causes import Cause, Due, Situation, Verdict, VerdictKind
 from dcpdump.streams.clients import Clients
-from dcpdump.streams.facts import Snapshot, between
 from dcpdump.streams.failover_logs import High, Lag, Lags
 from dcpdump.streams.flow import FlowState, flow_status, stands_still, why_blocked, why_unknown
+from dcpdump.streams.frame_event import between
 from dcpdump.streams.knowledge import CARVED, Reason, Unknown, lost_since
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.reasons import (
@@ -28,7 +28,7 @@ from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import LOOP, Rollback, find_rollbacks
 from dcpdump.streams.silence import CaptureEnds, Silences, held_up, is_recent
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.stream import Requests, Stream
+from dcpdump.streams.stream import Requests, Snapshot, Stream
 from dcpdump.streams.window import OUT_OF_ORDER_NS
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 

@@ -5,23 +5,14 @@ CACHE_TRANSFER_END always 24. Responses, NOOP, CONTROL and acknowledgements do n
 """
 
 from collections.abc import Iterable
+from operator import sub
 from typing import NamedTuple
 
-from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END, DCP_PREPARE, DCP_SNAPSHOT_MARKER
+from dcpdump.spec import find
+from dcpdump.spec.field import PRODUCER
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.facts import (
-    FIRST,
-    LAST,
-    MARKER_SIZES,
-    MOST,
-    Excess,
-    Interval,
-    Intervals,
-    Mark,
-    between,
-    count_marker,
-)
-from dcpdump.streams.frame_event import FrameEvent, kept
+from dcpdump.streams.frame_event import FrameEvent, between, kept
+from dcpdump.streams.opcode_kinds import CACHED_END, MARKER, OPEN, PREPARE, SEQNO_ACK
 from dcpdump.streams.phases import FlowPhase
 
 # -- how far the two directions of a connection may be captured out of order --------------------------
@@ -91,15 +82,107 @@ class OverAck(NamedTuple):
     sent: int  #: that were sent until it was too late
 
 
-def hold(waiting: list[EarlyAck], ack: EarlyAck) -> None:
-    """Queue one more acknowledgement."""
-    if len(waiting) >= _MOST:
-        last = waiting.pop()
-        ack = ack._replace(size=max(last.size, ack.size), missing=last.missing + ack.missing)
-    waiting.append(ack)
+# -- which messages flow control counts ---------------------------------------------------------------
 
 
-PREPARE, CACHE_TRANSFER_END, MARKER = DCP_PREPARE, DCP_CACHE_TRANSFER_END, DCP_SNAPSHOT_MARKER
+def _counts(opcode: int) -> bool:
+    message = find(opcode)
+    return message.streamed and message.sender is PRODUCER and opcode != SEQNO_ACK
+
+
+#: By opcode: whether flow control counts the message.
+COUNTED: list[bool] = [_counts(opcode) for opcode in range(256)]
+#: DCP's own opcodes, up to the last that is counted.
+FIRST, LAST = OPEN, max(opcode for opcode in range(256) if COUNTED[opcode])
+#: Bytes of a snapshot marker, by version: 1, 2.0, 2.1, 2.2. A stream id adds three.
+MARKER_SIZES = (44, 61, 69, 77)
+_VERSIONS = {size: at for at, size in enumerate(MARKER_SIZES)}
+STREAM_ID_SIZE = 3
+
+
+# -- times in which something lasted, such as a producer that had to wait -----------------------------
+
+#: How many are kept; of later ones only the number and the total duration.
+MOST = 10_000
+
+
+class Interval(NamedTuple):
+    """A time in which something lasted."""
+
+    start_ns: int | None
+    end_ns: int | None
+    outstanding: int = 0  #: bytes that were not acknowledged, of flow control
+
+    @property
+    def lasting_ns(self) -> int:
+        """Return how long it lasted; 0 if one of its times is unknown."""
+        return between(self.start_ns, self.end_ns) or 0
+
+
+@dataclass(slots=True)
+class Intervals:
+    """Intervals in the order of time, the first many of them."""
+
+    kept: list[Interval] = field(default_factory=list)
+    further: int = 0  #: that are not kept
+    further_ns: int = 0  #: how long those lasted
+
+    def add(self, interval: Interval) -> None:
+        """Add the next one, which is over."""
+        if len(self.kept) < MOST:
+            self.kept.append(interval)
+        else:
+            self.further += 1
+            self.further_ns += interval.lasting_ns
+
+    def __len__(self) -> int:
+        return len(self.kept) + self.further
+
+    @property
+    def total_ns(self) -> int:
+        """Return how long all of them lasted."""
+        return self.further_ns + sum(each.lasting_ns for each in self.kept)
+
+    @property
+    def longest(self) -> Interval:
+        """Return the longest of those kept, of which there must be one."""
+        return max(self.kept, key=lambda each: each.lasting_ns)
+
+    def exceeded_by(self, lasted_ns: int | None, least_ns: int) -> bool:
+        """Return whether something lasts for as long as ``least_ns``, and far longer than each of these did."""
+        if lasted_ns is None or lasted_ns < least_ns:
+            return False
+        return not self.kept or lasted_ns > 2 * self.longest.lasting_ns
+
+
+@dataclass(slots=True)
+class Recurring:
+    """Something that begins and ends, now and then."""
+
+    lasts: bool = False
+    since_ns: int | None = None  #: it does
+    over: Intervals = field(default_factory=Intervals)  #: when it did
+
+    def change(self, *, begins: bool, ts_ns: int | None) -> None:
+        """Note that it begins or ends; a repeated note changes nothing."""
+        if self.lasts and not begins:
+            self.over.add(Interval(self.since_ns, ts_ns))
+        if begins != self.lasts:
+            self.lasts, self.since_ns = begins, ts_ns if begins else None
+
+
+# -- the window -----------------------------------------------------------------------------------------
+
+
+class Excess(NamedTuple):
+    """A time in which the producer sent into a full window: ``end_ns`` None where it still did at the end."""
+
+    start_ns: int | None
+    end_ns: int | None
+    outstanding: int
+    messages: int
+
+
 _END_SIZE = 24
 #: How many acknowledgements are kept; beyond this every second one is dropped.
 _MARKS = 2_048
@@ -113,7 +196,7 @@ _NOTHING = [0] * (LAST - FIRST + 1)
 
 @dataclass(slots=True)
 class FlowCounters:
-    """The bytes that a producer sent, by kinds that a consumer may forget, or count differently."""
+    """What a producer sent, by kinds that a consumer may forget, or count differently."""
 
     bytes: list[int] = field(default_factory=lambda: _NOTHING)  #: by opcode, from FIRST on, as the wire has them
     frames: list[int] = field(default_factory=lambda: _NOTHING)
@@ -123,6 +206,48 @@ class FlowCounters:
     answers: int = 0  #: and of answers to stream requests
     closing: int = 0  #: bytes of messages of streams behind their CLOSE_STREAM,
     closed: int = 0  #: and behind its answer
+
+    @property
+    def prepared(self) -> int:
+        """The number of prepares."""
+        return self.frames[PREPARE - FIRST]
+
+    @property
+    def wire(self) -> int:
+        """The bytes on the wire of the messages that count."""
+        return sum(self.bytes)
+
+    @property
+    def sent(self) -> int:
+        """The bytes as the producer counts them."""
+        at = CACHED_END - FIRST
+        return self.wire + 2 * self.prepared + _END_SIZE * self.frames[at] - self.bytes[at]
+
+    def minus(self, other: "FlowCounters") -> "FlowCounters":
+        """Return them less others."""
+        numbers = (getattr(self, name) - getattr(other, name) for name in _NUMBERS)
+        return FlowCounters(
+            list(map(sub, self.bytes, other.bytes)),
+            list(map(sub, self.frames, other.frames)),
+            list(map(sub, self.markers, other.markers)),
+            *numbers,
+        )
+
+
+_NUMBERS = ("with_ids", "noops", "answers", "closing", "closed")
+_NOTHING_SENT = FlowCounters()
+
+
+class Mark(NamedTuple):
+    """The counters at an acknowledgement, after it."""
+
+    ts_ns: int | None
+    outstanding: int  #: may be negative: more acknowledged than sent
+    counted: FlowCounters
+    received: int  #: bytes of all that the producer sent, whether it counts or not; 0: not known
+    acked: int = 0  #: with it
+    waited_ns: int | None = None  #: from the last message to it; None where none came since the one before it
+    resumed_ns: int | None = None  #: from the acknowledgement before it to the next message
 
 
 @dataclass(slots=True)
@@ -179,22 +304,6 @@ class Window:
         """Return how many bytes were acknowledged beyond those sent so far."""
         return self._overacked + max(0, -self._balance)
 
-    @property
-    def wire(self) -> int:
-        """The bytes on the wire of the messages that count."""
-        return sum(self.counted.bytes)
-
-    @property
-    def prepared(self) -> int:
-        """The number of prepares."""
-        return self.counted.frames[PREPARE - FIRST]
-
-    @property
-    def sent(self) -> int:
-        """Return the bytes sent, as the producer counts them."""
-        counted, at = self.counted, CACHE_TRANSFER_END - FIRST
-        return sum(counted.bytes) + 2 * self.prepared + _END_SIZE * counted.frames[at] - counted.bytes[at]
-
     def sends(self, opcode: int, length: int, stream_id: int, ts_ns: int | None) -> None:
         """Count a message of a stream."""
         self.sends_run(((opcode, 1, length),), int(stream_id > 0), ts_ns, ts_ns)
@@ -224,10 +333,12 @@ class Window:
             counted.frames[opcode - FIRST] += frames
             count += frames
             if opcode == MARKER:
-                count_marker(counted.markers, size, with_ids)
+                version = _VERSIONS.get(size - STREAM_ID_SIZE if with_ids else size)
+                if version is not None:
+                    counted.markers[version] += 1
             elif opcode == PREPARE:
                 size += 2 * frames
-            elif opcode == CACHE_TRANSFER_END:
+            elif opcode == CACHED_END:
                 size = _END_SIZE * frames
             length += size
         self.last_sent_ns = last_ns
@@ -258,18 +369,11 @@ class Window:
             return
         self._release(count, ts_ns, frame)
         if self.acks % self._step == 0:
-            self.marks.append(self._mark(ts_ns, count, received, *times))
+            counted = self.counted.minus(_NOTHING_SENT)  # a copy
+            self.marks.append(Mark(ts_ns, counted.sent - self.acked, counted, received, count, *times))
             if len(self.marks) > _MARKS:
                 del self.marks[::2]
                 self._step *= 2
-
-    def _mark(self, ts_ns: int | None, acked: int, received: int, waited: int | None, resumed: int | None) -> Mark:
-        """Return the counters after an acknowledgement of so much."""
-        each, sent = self.counted, self.sent
-        numbers = each.with_ids, each.noops, each.answers, each.closing, each.closed
-        of_kinds = tuple(each.bytes), tuple(each.frames)
-        left = sent - self.acked
-        return Mark(ts_ns, left, *of_kinds, *numbers, tuple(each.markers), sent, received, acked, waited, resumed)
 
     def ask(self, size: int | None) -> None:
         """Note a size that the consumer requests. Its acknowledgements may count from here on."""
@@ -346,7 +450,7 @@ class Window:
     def take_overacks(self, *, final: bool) -> list[OverAck]:
         """Return acknowledgements of more than was sent, each once. ``final``: no more messages follow."""
         if final:
-            self._settle(None, self.sent, final=True)
+            self._settle(None, self.counted.sent, final=True)
         taken, self._overacks = self._overacks, []
         return taken
 
@@ -380,9 +484,12 @@ class Window:
         before = self._balance
         self._balance -= count
         if self._balance < 0 and count:
-            missing = min(count, -self._balance)
+            size, missing = count, min(count, -self._balance)
             place = None if frame is None else kept(frame)
-            hold(self._early, EarlyAck(ts_ns, sum(self.counted.frames), count, missing, place))
+            if len(self._early) >= _MOST:
+                last = self._early.pop()
+                size, missing = max(last.size, count), last.missing + missing
+            self._early.append(EarlyAck(ts_ns, sum(self.counted.frames), size, missing, place))
             if not self.complete:
                 self._absorb()
         if self.is_blocked and self._balance < self._limit:
@@ -400,7 +507,7 @@ class Window:
 
     def _take_up(self, length: int, ts_ns: int | None) -> None:
         """Note a message that may have been acknowledged, and is to be counted."""
-        self._settle(ts_ns, self.sent - length)
+        self._settle(ts_ns, self.counted.sent - length)
         if self._balance + length >= 0:
             self.peak = max([self.peak, *[ack.size for ack in self._early]])  # that much was outstanding before it
             self._early.clear()
@@ -436,6 +543,6 @@ class Window:
 
     def _clear(self) -> None:
         """Begin a new account."""
-        self._settle(None, self.sent, final=True)  # what was sent before comes before the answer
+        self._settle(None, self.counted.sent, final=True)  # what was sent before comes before the answer
         self.acked = self._overacked = self._balance = self.max_unknown = self.peak = 0
         self.counted, self.marks, self._step = FlowCounters(), [], 1

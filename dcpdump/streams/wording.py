@@ -7,7 +7,7 @@ from dcpdump.escape import LONGEST, safe_text
 from dcpdump.spec.names import STREAM_END_STATUS
 from dcpdump.spec.statuses import STATUS
 from dcpdump.startup import lazy_pattern
-from dcpdump.streams.facts import NEVER, between
+from dcpdump.streams.frame_event import NEVER, between
 from dcpdump.wire.json_text import parse_json
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.spec.opcodes import DCP_OPEN
-from dcpdump.streams import facts
-from dcpdump.streams.facts import COUNTED, FIRST, LAST
+from dcpdump.streams import window as flow_window
 from dcpdump.streams.flow import Leak, leak
-from dcpdump.streams.window import Window
+from dcpdump.streams.window import COUNTED, FIRST, LAST, Window
 from dcpdump.wire.encode import encode
 from tests.streams.test_flow_state import acknowledged
 from tests.support.console import run
@@ -126,7 +125,7 @@ def test_the_counters_are_those_of_the_producer_at_each_step(events: list[tuple[
         beyond = beyond if log.full else 0
         counters = found.size or 0, found.outstanding, found.acked, found.is_blocked, found.beyond
         assert counters == (log.max_bytes, log.outstanding, log.acked, log.full, beyond)
-        assert found.sent - found.acked + found.overacked == found.outstanding
+        assert found.counted.sent - found.acked + found.overacked == found.outstanding
 
 
 def test_every_message_that_counts_has_a_place_among_the_counters() -> None:
@@ -139,7 +138,7 @@ def test_how_long_it_was_blocked_counts_intervals_that_are_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The window is filled 1,100 times, each time for a millisecond, and for a second in the end."""
-    monkeypatch.setattr(facts, "MOST", 1_000)
+    monkeypatch.setattr(flow_window, "MOST", 1_000)
     talk = TcpTalk(acks=False, step_ns=MILLISECOND)
     talk.send(0, encode("DCP_OPEN", {"flags": 1}, key=b"app", opaque=1))
     talk.send(1, encode("DCP_OPEN", response=True, opaque=1))

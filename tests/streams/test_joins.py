@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.render.history import coverage
-from dcpdump.streams.facts import COUNTED
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.window import COUNTED
 from tests.support.conversation import Said, opening, packets, said
 from tests.support.healthy import HEALTHY
 from tests.support.ledgers import damaged, ledger_of

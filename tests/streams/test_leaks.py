@@ -11,9 +11,8 @@ import pytest
 from dcpdump.render import flow
 from dcpdump.render.style import LineKind
 from dcpdump.render.text_columns import fitted
-from dcpdump.streams.facts import COUNTED
 from dcpdump.streams.flow import Leak, leak
-from dcpdump.streams.window import Window
+from dcpdump.streams.window import COUNTED, Window
 from tests.support.console import run
 from tests.support.conversation import Said, opening, packets, said
 from tests.support.ledgers import ledger_of

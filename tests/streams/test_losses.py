@@ -41,7 +41,7 @@ def test_what_came_before_the_first_acknowledgement_of_a_late_capture_may_be_ack
     kept = damaged(late)
     window = kept.connections[0].window
     mutation = kept.streams[0].traffic.size - 44  # of the marker
-    assert (window.complete, window.outstanding, window.sent) == (False, mutation // 4, 44 + mutation)
+    assert (window.complete, window.outstanding, window.counted.sent) == (False, mutation // 4, 44 + mutation)
 
 
 def test_messages_that_come_behind_their_acknowledgement_are_not_outstanding() -> None:
@@ -52,7 +52,7 @@ def test_messages_that_come_behind_their_acknowledgement_are_not_outstanding() -
     window.lose(100, time - 5, acks=False)
     window.sends(0x57, 60, 0, time - 5)
     window.sends_run([(0x57, 2, 120)], 0, time - 4, time - 3)
-    assert (window.outstanding, window.sent) == (0, sent + 180)
+    assert (window.outstanding, window.counted.sent) == (0, sent + 180)
     window.sends(0x57, 60, 0, time + 6)
     assert window.outstanding == 60
 

@@ -102,7 +102,7 @@ def account(kept: Ledger) -> Any:
     (connection,) = kept.connections.values()
     window = connection.window
     state = flow_status(connection, kept.last_ns).state
-    return state, window.sent, window.acked, window.outstanding, window.overacked, window.excesses, leak(window)
+    return state, window.counted.sent, window.acked, window.outstanding, window.overacked, window.excesses, leak(window)
 
 
 TOTAL = MARKER + DOCUMENTS * MESSAGE

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from dcpdump.streams.facts import Entry
+from dcpdump.streams.frame_event import Entry
 from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import (
     Explanation,

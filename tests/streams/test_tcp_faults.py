@@ -14,7 +14,7 @@ from dcpdump.check.checking import Judging
 from dcpdump.net.event import TcpChange
 from dcpdump.net.packet import Packet
 from dcpdump.streams.dissection import Watching
-from dcpdump.streams.facts import Interval, Intervals, Recurring
+from dcpdump.streams.window import Interval, Intervals, Recurring
 from dcpdump.wire.encode import encode
 from tests.support.console import run
 from tests.support.packets import ACK, MILLISECOND, PSH, RST, TcpTalk

@@ -6,7 +6,7 @@ import pytest
 
 from dcpdump.net.event import ZERO_WINDOW
 from dcpdump.redact import Redactor
-from dcpdump.streams import facts
+from dcpdump.streams import window as flow_window
 from dcpdump.streams.reasons import undecided
 from dcpdump.streams.redacted import hide
 from dcpdump.streams.verdict import Judge
@@ -141,7 +141,7 @@ def test_of_more_times_than_are_kept_it_is_unknown_when_flow_control_held_the_pr
     acked = "TX buffer-acknowledgement{buffer-bytes=%d}\n"
     held = begun(100) + STREAM + ONE + acked % 120 + again + acked % 100 + LONG
     assert judged(held)[0].startswith("wrong: stuck (no COMMIT")
-    monkeypatch.setattr(facts, "MOST", 1)
+    monkeypatch.setattr(flow_window, "MOST", 1)
     assert judged(held)[0].startswith("quiet ")
 
 

@@ -456,12 +456,12 @@ def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
 
     Source: dcp/response.h (MB-46634)
     """
-    window = connection.window
-    if not window.prepared or window.size is None or not window.complete or window.wire == window.sent:
+    window, counted = connection.window, connection.window.counted
+    if not counted.prepared or window.size is None or not window.complete or counted.wire == counted.sent:
         return None
-    if window.acked + (frame.get("buffer_bytes") or 0) != window.wire:
+    if window.acked + (frame.get("buffer_bytes") or 0) != counted.wire:
         return None
-    return f"acknowledges wire bytes: {window.sent - window.wire:,} bytes of {window.prepared:,} prepares stay"
+    return f"acknowledges wire bytes: {counted.sent - counted.wire:,} bytes of {counted.prepared:,} prepares stay"
 
 
 def _all_in_window(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:

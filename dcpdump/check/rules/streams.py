@@ -18,7 +18,6 @@ from dcpdump.check.rule import (
 from dcpdump.check.rules.frames import name, unmatched, without_stream
 from dcpdump.spec.names import CACHE_TRANSFER, FROM_LATEST, STREAM_END_STATUS
 from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams.facts import Entry
 from dcpdump.streams.frame_event import FrameEvent, failover_log, stream_key
 from dcpdump.streams.learning import request_of
 from dcpdump.streams.opcode_kinds import (
@@ -302,7 +301,7 @@ def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     request = awaited(frame, connection)
     if frame.word or request is None or frame.record is None:
         return None
-    log = [Entry(*each) for each in failover_log(frame)]
+    log = list(failover_log(frame))
     clause = overdue(request, log)
     if clause is RollbackReason.UUID:
         return f"granted from {request.start}, and uuid 0x{request.vbucket_uuid or 0:x} is not in the failover log"
