@@ -12,8 +12,7 @@ from dcpdump.streams.causes import Cause, Degree, Situation, VerdictKind
 from dcpdump.streams.frame_event import between
 from dcpdump.streams.identity import alike, host, same
 from dcpdump.streams.knowledge import Reason
-from dcpdump.streams.reasons import fault_of
-from dcpdump.streams.request import Request
+from dcpdump.streams.request import Request, fault_of
 from dcpdump.streams.rollbacks import (
     LOOP,
     Rollback,

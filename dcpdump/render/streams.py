@@ -28,8 +28,7 @@ from dcpdump.streams.opcode_kinds import (
     PREPARE,
     SYSTEM_EVENT,
 )
-from dcpdump.streams.reasons import fault_in
-from dcpdump.streams.request import Request, collection_names, filter_text, scope_name
+from dcpdump.streams.request import Request, collection_names, fault_in, filter_text, scope_name
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, lag_text, reason_name, seqno

@@ -254,6 +254,7 @@ class Due(NamedTuple):
     text: str
     unknown_because: Unknown | None = None  #: why it may not be due nevertheless
     since_ns: int | None = None  #: since when, if not since the latest message
+    frame: int = 0  #: the number of the frame that waits for it, if it is not the latest
 
 
 class Verdict(NamedTuple):

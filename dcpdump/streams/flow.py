@@ -69,18 +69,13 @@ def flow_status(connection: ConnectionState, now_ns: int | None) -> FlowStatus:
         return FlowStatus(FlowState.OPEN if window.size is not None else FlowState.NOT_ACCEPTED)
     if not connection.has_both_sides:
         return FlowStatus(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
-    if (
-        connection.setup.open_frame is not None
-        and window.asked is None
-        and not window.acks
-        and not _may_have_asked(connection)
-    ):
+    direction = connection.producer_direction
+    controls_lost = direction is None or connection.sides[1 - direction].losses
+    never_asked = connection.setup.open_frame is not None and window.asked is None and not window.acks
+    if never_asked and not controls_lost:
         return FlowStatus(FlowState.OFF, FlowEvidence.INFERRED)
-    if (
-        window.size is not None
-        and window.max_unknown is not None
-        and window.outstanding + window.max_unknown < window.size
-    ):
+    size, most = window.size, window.max_unknown
+    if size is not None and most is not None and window.outstanding + most < size:
         return FlowStatus(FlowState.OPEN)
     return _inferred(window, now_ns)
 
@@ -126,16 +121,6 @@ def why_blocked(window: Window, found: FlowStatus) -> str:
         return text
     size = "" if window.size is not None else "; the buffer size was not captured"
     return f"inferred: {text}, and it waited for acknowledgements at this level before{size}"
-
-
-def _may_have_asked(connection: ConnectionState) -> bool:
-    """Return whether a control that asks for flow control may have been sent and not captured."""
-    producer_direction = connection.producer_direction
-    return (
-        connection.setup.open_frame is None
-        or producer_direction is None
-        or bool(connection.sides[1 - producer_direction].losses)
-    )
 
 
 def why_unknown(connection: ConnectionState) -> str:
@@ -463,7 +448,9 @@ def _fit(marks: Sequence[Mark], *, fully: bool) -> _Fit | None:
             continue
         tables: list[Mapping[Key, Suspect]] = []
         for parts in _ways(anchor, fully=fully):
-            tables = tables or [{each.key: each for each in _suspects(mark, anchor)} for mark in chosen]
+            tables = tables or [
+                {each.key: each for each in (*_singles(mark), *derived(mark, anchor))} for mark in chosen
+            ]
             fit = _fitted(parts, chosen, tables)
             if fit is not None and fit.proven:
                 return fit
@@ -485,11 +472,6 @@ def _ways(mark: Mark, *, fully: bool) -> Iterator[tuple[Suspect, ...]]:
 def _singles(mark: Mark) -> Iterator[Suspect]:
     """Yield the suspects that may explain a residue alone."""
     yield from (*forgotten(mark), *versions(mark), *partly(mark), *everything(mark))
-
-
-def _suspects(mark: Mark, anchor: Mark) -> Sequence[Suspect]:
-    """Return all suspects at an acknowledgement, where two are the same the one that comes first last."""
-    return (*_singles(mark), *derived(mark, anchor))[::-1]
 
 
 def _fitted(parts: tuple[Suspect, ...], marks: Sequence[Mark], tables: Sequence[Mapping[Key, Suspect]]) -> _Fit | None:
@@ -515,12 +497,12 @@ def _explained(window: Window, fit: _Fit) -> Leak:
     return _dated(window, fit.last, found, fit.first, fit.left - fit.first_left if grows else 0)
 
 
-def _said(fit: _Fit) -> Leak:
-    """Return a leak as one way has it, in words."""
+def _said(fit: _Fit, perhaps: str = "") -> Leak:
+    """Return a leak as one way has it, in words; ``perhaps``: it comes to it, but at too few acknowledgements."""
     kind, text = " + ".join(each.kind for each in fit.parts), "; and ".join(each.text for each in fit.parts)
     if len(fit.parts) > 1 and not any(each.how for each in fit.parts):
         text = ", ".join(f"{each.kind} x {each.frames:,}" for each in fit.parts) + " not acknowledged"
-    return Leak(fit.left, kind, sum(each.frames for each in fit.parts), text)
+    return Leak(fit.left, kind, sum(each.frames for each in fit.parts), perhaps + text)
 
 
 def _repeated(marks: Sequence[Mark]) -> Iterator[Leak]:
@@ -544,7 +526,7 @@ def _growing(window: Window, marks: Sequence[Mark], fit: _Fit | None) -> Leak:
     """Return a leak that makes the floor of the residue rise, and what may explain it."""
     head, tail = (min(few, key=_outstanding) for few in _quarters(marks))
     if fit is not None:
-        return _dated(window, fit.last, _perhaps(fit), fit.first, fit.left - fit.first_left)
+        return _dated(window, fit.last, _said(fit, "perhaps "), fit.first, fit.left - fit.first_left)
     found = _near(marks) or _unexplained(window)
     return _dated(window, tail, found._replace(bytes=tail.outstanding), head, tail.outstanding - head.outstanding)
 
@@ -559,7 +541,7 @@ def _excess(window: Window, marks: Sequence[Mark], fit: _Fit | None) -> Leak | N
     if alike:
         return Leak(-overacked, alike[0].kind, alike[0].frames, alike[0].text)
     if fit is not None and fit.left == -overacked:
-        return _perhaps(fit)
+        return _said(fit, "perhaps ")
     return (_near(marks) or _unexplained(window))._replace(bytes=-overacked)
 
 
@@ -595,12 +577,6 @@ def _quarters(marks: Sequence[Mark]) -> tuple[Sequence[Mark], Sequence[Mark]]:
     quarter = len(marks) // 4
     step = -(-quarter // _TRIED)
     return marks[:quarter:step], marks[-quarter:][::step]
-
-
-def _perhaps(fit: _Fit) -> Leak:
-    """Return a leak that one way may explain: it comes to it, but at too few acknowledgements."""
-    found = _said(fit)
-    return found._replace(text=f"perhaps {found.text}")
 
 
 def _grows(marks: Sequence[Mark]) -> bool:

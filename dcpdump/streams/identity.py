@@ -5,7 +5,7 @@ that differ in one number. It has one bucket, and is on one side of a replicatio
 not one consumer.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -95,15 +95,6 @@ def seen(connection: "ConnectionState") -> Roles:
     return Roles(1, Basis.SYN) if connection.syn else UNKNOWN
 
 
-def inferred(connection: "ConnectionState") -> Roles:
-    """Return the roles that only the connection's own ports and messages suggest."""
-    ports = port(connection.src), port(connection.dst)
-    server = _one(ports, PORTS)
-    if server is not None:
-        return Roles(server, Basis.PORT)
-    return _weakly(connection, ports)
-
-
 def infer(connections: Collection["ConnectionState"]) -> None:
     """Note in each connection of which the roles were not seen what all of them suggest."""
     unknown = [each for each in connections if seen(each).server is None]
@@ -117,33 +108,33 @@ def infer(connections: Collection["ConnectionState"]) -> None:
         peers.setdefault(one, set()).add(other)
         peers.setdefault(other, set()).add(one)
     for each in unknown:
-        each.inferred = _among(each, servers, peers)
+        each.inferred = inferred(each, servers, peers)
 
 
-def _among(connection: "ConnectionState", servers: set[str], peers: dict[int, set[int]]) -> Roles:
-    """Return what a connection among others suggests."""
-    elsewhere = _one((connection.src, connection.dst), servers)
-    if elsewhere is not None:
-        return Roles(elsewhere, Basis.ELSEWHERE)
-    alone = inferred(connection)
-    if alone.basis is Basis.PORT:
-        return alone
-    one, other = (len(peers[port(end)]) for end in (connection.src, connection.dst))
-    if one != other and min(one, other) == 1:
-        return Roles(0 if one > other else 1, Basis.SHARED)
-    return alone
+def inferred(
+    connection: "ConnectionState", servers: Collection[str] = (), peers: Mapping[int, Collection[int]] | None = None
+) -> Roles:
+    """Return the roles that its ports and messages suggest; and others: ``servers``, and the ``peers`` of each port."""
+    evidence = _evidence(connection, servers, peers or {})
+    return next((Roles(server, basis) for basis, server in evidence if server is not None), UNKNOWN)
 
 
-def _weakly(connection: "ConnectionState", ports: tuple[int, int]) -> Roles:
-    server = _one(ports, _DEVELOPMENT)
-    if server is not None:
-        return Roles(server, Basis.DEVELOPMENT)
+def _evidence(
+    connection: "ConnectionState", servers: Collection[str], peers: Mapping[int, Collection[int]]
+) -> Iterator[tuple[Basis, int | None]]:
+    """Yield what each kind of evidence suggests, the strongest first."""
+    ends = connection.src, connection.dst
+    ports = port(ends[0]), port(ends[1])
+    yield Basis.ELSEWHERE, _one(ends, servers)
+    yield Basis.PORT, _one(ports, PORTS)
+    one, other = (len(peers.get(each, ())) for each in ports)
+    yield Basis.SHARED, int(one < other) if one != other and min(one, other) == 1 else None
+    yield Basis.DEVELOPMENT, _one(ports, _DEVELOPMENT)
     producer = None if replicates(connection) else connection.producer_direction
-    given = [bool(each >= _EPHEMERAL) for each in ports]
+    given = [each >= _EPHEMERAL for each in ports]
     lasting = None if given[0] is given[1] else int(given[0])
-    if lasting is not None and producer in (None, lasting):
-        return Roles(lasting, Basis.EPHEMERAL if producer is None else Basis.PRODUCER)
-    return Roles(producer, Basis.PRODUCER) if lasting is None and producer is not None else UNKNOWN
+    agreed = lasting if producer in (None, lasting) else None
+    yield Basis.EPHEMERAL if producer is None else Basis.PRODUCER, producer if lasting is None else agreed
 
 
 def replicates(connection: "ConnectionState") -> bool:

@@ -1,6 +1,6 @@
 """What frames teach of a stream: its messages, the requests for it, their answers, and what closes it."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dcpdump.batch.document_runs import Inspected
@@ -31,9 +31,7 @@ from dcpdump.streams.request import Request, json_fault
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import (
     LONGEST_KEY,
-    MOST_REQUESTS,
     NO_PREPARES,
-    OTHER_STATUS,
     Closed,
     Prepares,
     Snapshot,
@@ -218,9 +216,6 @@ def last_message(stream: Stream) -> FrameEvent:
 
 # -- requests, their answers, and closing -------------------------------------------------------------
 
-#: Of very many requests of one stream these are kept: so many first and latest ones, and of those in between the first
-#: and the last of equal ones, up to so many different ones.
-_FIRST, _LATEST, _DIFFERENT = 16, 64, 24
 #: Collections of a filter, more than a cluster may have, and bytes of a failover log, of which servers keep 25 entries.
 _COLLECTIONS, _LONGEST_LOG = 4_096, 16 * 1_024
 
@@ -271,48 +266,10 @@ def asked(
     stream.requests.append(request)
     stream.advance(PhaseEvent.REQUEST)
     if len(stream.requests) >= stream.requests.most:
-        _forget_some(stream)
+        stream.requests.forget_some({id(each.request) for each in connection.asked_for(STREAM_REQ)})
     stream.opaque, stream.traffic.last_ns = frame.opaque, frame.ts_ns
     waiting.stream = stream
     return stream
-
-
-def _forget_some(stream: Stream) -> None:
-    """Forget requests in the middle of many: of equal ones all but the first and the last, and of very different ones.
-
-    Those that wait for their answers are kept, and between two of them the first and the last of equal ones.
-    """
-    waiting = {id(each.request) for each in stream.connection.asked_for(STREAM_REQ)}
-    middle, waits, gone = stream.requests[_FIRST:-_LATEST], 0, set[int]()
-    alike: dict[Hashable, list[Request]] = {}
-    for each in middle:
-        waits += id(each) in waiting
-        alike.setdefault((waits, each.likeness), []).append(each)
-    for number, (first, *others) in enumerate(alike.values()):
-        if number < _DIFFERENT or id(first) in waiting:
-            first.repeats += sum(1 + each.repeats for each in others[:-1])
-            gone.update(map(id, others[:-1]))
-        else:
-            gone.update(map(id, (first, *others)))
-            _count_omitted(stream, first, sum(1 + each.repeats for each in (first, *others)))
-    kept, omitted = stream.requests[:_FIRST], False
-    for each in stream.requests[_FIRST:]:
-        if id(each) in gone:
-            omitted = True
-        else:
-            each.after_omitted |= omitted
-            omitted = False
-            kept.append(each)
-    stream.requests[:] = kept
-    stream.requests.most = max(MOST_REQUESTS, 2 * len(kept))
-
-
-def _count_omitted(stream: Stream, request: Request, count: int) -> None:
-    """Count equal requests none of which is kept."""
-    omitted, answer = stream.requests.omitted, (request.status, request.rollback_seqno)
-    if answer not in omitted and len(omitted) >= _DIFFERENT:
-        answer = request.status if request.status in (None, ROLLBACK) else OTHER_STATUS, None
-    omitted[answer] = omitted.get(answer, 0) + count
 
 
 def _may_be_other(connection: ConnectionState, before: Stream, request: Request) -> bool:

@@ -1,7 +1,8 @@
 """A stream request, and what was answered."""
 
 import json
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dcpdump.escape import safe
@@ -11,19 +12,40 @@ from dcpdump.spec.names import (
     CACHE_TRANSFER,
     DISK_ONLY,
     FROM_LATEST,
+    IGNORE_PURGED,
+    INCLUDE_XATTRS,
     SNAPPY,
     STREAM_FLAGS,
+    STRICT_UUID,
     TAKEOVER,
     TO_LATEST,
 )
+from dcpdump.spec.statuses import (
+    EACCESS,
+    EINVAL,
+    ENOMEM,
+    ERANGE,
+    ETMPFAIL,
+    KEY_EEXISTS,
+    NOT_MY_VBUCKET,
+    NOT_SUPPORTED,
+    ROLLBACK,
+    STREAM_ID_INVALID,
+    SUCCESS,
+    UNKNOWN_COLLECTION,
+    UNKNOWN_SCOPE,
+)
 from dcpdump.startup import dataclass, lazy_pattern
-from dcpdump.streams.wording import printable, shortened
+from dcpdump.streams.causes import Cause
+from dcpdump.streams.frame_event import NEVER
+from dcpdump.streams.wording import clock, printable, seqno, shortened, status, times
 from dcpdump.text import nearest
 from dcpdump.wire.collection_names import Names
 from dcpdump.wire.json_text import NotParsed, json_complaint, parse_json
 
 if TYPE_CHECKING:
     from dcpdump.streams.frame_event import Entry
+    from dcpdump.streams.state import ConnectionState
     from dcpdump.streams.stream import Stream
 
 
@@ -117,6 +139,73 @@ class Request:
     def purpose(self) -> tuple[tuple[str, ...] | None, str | None]:
         """Return which documents it asks for."""
         return self.collections, self.scope
+
+
+#: How many requests of a stream are kept; of more, some are forgotten.
+_MOST_REQUESTS = 256
+#: What stands for the statuses of requests that were refused in too many ways to count each.
+_OTHER_STATUS = -1
+#: Then these are kept: so many first and latest ones, and of those in between the first and the last of equal ones, up
+#: to so many different ones.
+_FIRST, _LATEST, _DIFFERENT = 16, 64, 24
+
+
+class Requests(list[Request]):
+    """The requests of a stream; if there are very many, not all."""
+
+    __slots__ = ("most", "omitted")
+
+    def __init__(self, requests: Iterable[Request] = ()) -> None:
+        super().__init__(requests)
+        #: by status and rollback seqno: how many requests are neither kept nor among the repeats of one that is
+        self.omitted: dict[tuple[int | None, int | None], int] = {}
+        self.most = _MOST_REQUESTS  #: of more, not all are kept
+
+    def count(self, *statuses: int | None) -> int:  # type: ignore[override]
+        """Return how many there were, kept or not; of some statuses those alone, None: not answered."""
+        there = sum(1 + each.repeats for each in self if not statuses or each.status in statuses)
+        return there + sum(n for (status, _), n in self.omitted.items() if not statuses or status in statuses)
+
+    @property
+    def rolled_back(self) -> list[Request]:
+        """The requests that were answered with a rollback, of those that are kept."""
+        return [request for request in self if request.status == ROLLBACK]
+
+    def forget_some(self, waiting: set[int]) -> None:
+        """Forget requests in the middle: of equal ones all but the first and the last, and of very different ones.
+
+        Those that wait for their answers (``waiting``: their identities) are kept, and between two of them the first
+        and the last of equal ones.
+        """
+        middle, waits, gone = self[_FIRST:-_LATEST], 0, set[int]()
+        alike: dict[Hashable, list[Request]] = {}
+        for each in middle:
+            waits += id(each) in waiting
+            alike.setdefault((waits, each.likeness), []).append(each)
+        for number, (first, *others) in enumerate(alike.values()):
+            if number < _DIFFERENT or id(first) in waiting:
+                first.repeats += sum(1 + each.repeats for each in others[:-1])
+                gone.update(map(id, others[:-1]))
+            else:
+                gone.update(map(id, (first, *others)))
+                self._omit(first, sum(1 + each.repeats for each in (first, *others)))
+        kept, omitted = self[:_FIRST], False
+        for each in self[_FIRST:]:
+            if id(each) in gone:
+                omitted = True
+            else:
+                each.after_omitted |= omitted
+                omitted = False
+                kept.append(each)
+        self[:] = kept
+        self.most = max(_MOST_REQUESTS, 2 * len(kept))
+
+    def _omit(self, request: Request, count: int) -> None:
+        """Count equal requests none of which is kept."""
+        answer = request.status, request.rollback_seqno
+        if answer not in self.omitted and len(self.omitted) >= _DIFFERENT:
+            answer = request.status if request.status in (None, ROLLBACK) else _OTHER_STATUS, None
+        self.omitted[answer] = self.omitted.get(answer, 0) + count
 
 
 # -- faults: what is wrong with a request in itself ---------------------------------------------------
@@ -371,3 +460,209 @@ def number_of(text: str | None) -> int | None:
 def _called(number: str, name: str | None) -> str:
     text = number if number_of(number) is None else f"0x{number.removeprefix('0x')}"
     return f"{text} {name}" if name else text
+
+
+# -- refusals, and what requests came to --------------------------------------------------------------
+
+_MOST_IDS = 8  #: ids of collections that are listed
+#: The ids of collections that a server names in what it says of an error.
+_NAMED = lazy_pattern(r"(?i)\bcollection\W{0,3}(?:id\W{1,3})?((?:0x)?[0-9a-f]+)\b")
+#: What a status means, where it needs no look at the connection.
+_PLAIN = {
+    NOT_MY_VBUCKET: "the vbucket is not on this server, or not in a state that may be streamed",
+    EACCESS: "the user may not stream this",
+    ETMPFAIL: "the vbucket is still receiving its first disk snapshot",
+    ENOMEM: "the server has no memory for it",
+}
+_CAUSES = {
+    KEY_EEXISTS: Cause.STILL_OPEN,
+    EINVAL: Cause.INVALID_REQUEST,
+    NOT_MY_VBUCKET: Cause.NOT_MY_VBUCKET,
+    ERANGE: Cause.OUT_OF_RANGE,
+    EACCESS: Cause.NO_ACCESS,
+    ENOMEM: Cause.NO_MEMORY,
+    NOT_SUPPORTED: Cause.NOT_SUPPORTED,
+    ETMPFAIL: Cause.TEMPORARY_FAILURE,
+    UNKNOWN_COLLECTION: Cause.UNKNOWN_COLLECTION,
+    UNKNOWN_SCOPE: Cause.UNKNOWN_SCOPE,
+    STREAM_ID_INVALID: Cause.STREAM_ID,
+}
+
+
+def refusal(status: int | None) -> Cause:
+    """Return the code of a refusal."""
+    return _CAUSES.get(status or 0, Cause.OTHER_STATUS)
+
+
+def explained(request: Request, stream: "Stream") -> str:
+    """Return the probable cause in words, and what the server itself said."""
+    found = _words(request, stream)
+    return f"{found} (server: {request.said})" if request.said else found
+
+
+def fault_of(stream: "Stream") -> str:
+    """Return which member of the last request of a stream was at fault, in a few words; empty where none was."""
+    request = stream.requests[-1] if stream.requests else None
+    if request is None or request.status in (None, SUCCESS, ROLLBACK):
+        return ""
+    fault = fault_in(request, stream.connection)
+    if fault is not None:
+        return fault.brief
+    unknown = request.status in (UNKNOWN_COLLECTION, UNKNOWN_SCOPE)
+    return _unknown(request, stream.connection.collection_names) if unknown else ""
+
+
+def fault_in(request: Request, connection: "ConnectionState") -> RequestFault | None:
+    """Return what is wrong with a request that was refused because of itself, as far as that shows."""
+    if request.status == STREAM_ID_INVALID:
+        return request.fault if request.fault is not None and request.fault.member == "sid" else None
+    if request.status != EINVAL:
+        return None
+    if request.has_json and connection.setup.has_collections is False:
+        return RequestFault("value", "", "needs collections, which HELLO did not grant")
+    if request.datatype:
+        return RequestFault("datatype", f"0x{request.datatype:02x}", "is not 0")
+    return flags_fault(request.bits) or request.fault
+
+
+def _words(request: Request, stream: "Stream") -> str:
+    fault = fault_in(request, stream.connection)
+    if fault is not None:
+        return fault.text
+    match refusal(request.status):
+        case Cause.OUT_OF_RANGE:
+            return _out_of_range(request)
+        case Cause.STILL_OPEN:
+            return _still_open(request, stream)
+        case Cause.INVALID_REQUEST:
+            return _nothing_invalid(request)
+        case Cause.NOT_SUPPORTED:
+            return _not_supported(request, stream)
+        case Cause.STREAM_ID:
+            return _without_stream_id(stream)
+        case Cause.UNKNOWN_COLLECTION | Cause.UNKNOWN_SCOPE:
+            return _unknown(request, stream.connection.collection_names)
+    return _PLAIN.get(request.status or 0, "the server's reason is not in the protocol")
+
+
+def _unknown(request: Request, names: Names | None) -> str:
+    """Return which collections or scope the server does not know: the one that it names, else those asked for."""
+    if request.status == UNKNOWN_SCOPE:
+        return f"unknown scope {scope_text(shortened(request.scope or ''), names)}".rstrip()
+    asked = request.collections or ()
+    if not request.readable:
+        return "unknown collection: its JSON is not known"
+    if not asked:
+        return "unknown collection: the default one was dropped, if it asked for no other"
+    said = {number_of(each) for each in _NAMED.findall(request.said)}
+    named = [each for each in asked if number_of(each) in said]
+    texts = collection_texts([shortened(each) for each in (named or asked)[:_MOST_IDS]], names)
+    more = len(named or asked) - len(texts)
+    listed = ", ".join(texts) + (f" and {more:,} more" if more else "")
+    return f"unknown collection {listed}" if len(named or asked) == 1 else f"unknown collection among {listed}"
+
+
+def _still_open(request: Request, stream: "Stream") -> str:
+    """Return which stream the server may mean that is open already."""
+    open_one = request.still_open
+    if open_one is not None:
+        since = clock(open_one.granted_ns or open_one.traffic.first_ns)
+        continues = open_one.alive and stream.connection.end.ts_ns is None
+        now = "it continues" if continues else "no close was seen before"
+        return f"the stream exists already: open on this connection since {since}; {now}"
+    before = stream.before
+    ended_ns = None if before is None else before.ended_ns or before.closed_ns
+    known = (
+        "none was captured" if ended_ns is None else f"the previous one that was captured ended at {clock(ended_ns)}"
+    )
+    return f"the server says that this connection has a stream of the vbucket open; {known}"
+
+
+def _out_of_range(request: Request) -> str:
+    """Return which order of numbers a request breaks; if none, what is left.
+
+    By flags, a server puts numbers of its own in place of start and end.
+    """
+    start, end, flags = request.start_seqno, request.end_seqno, request.bits
+    low, high = request.snap_start_seqno, request.snap_end_seqno
+    if start is None or end is None or low is None or high is None:
+        return "its numbers were not captured"
+    begins = f"start {start}"
+    if flags & FROM_LATEST:
+        begins = "the server's high seqno, where a from-latest stream begins,"
+        if end != NEVER or not flags & (DISK_ONLY | TO_LATEST):
+            return f"{begins} is above end {seqno(end)}"
+    elif not low <= start <= high:
+        where = f"{seqno(low)}..{seqno(high)}"
+        return f"seqno {start} is outside snapshot {where} (needs snapshot start <= start <= snapshot end)"
+    elif start > end:
+        return f"{begins} is above end {seqno(end)}"
+    if flags & DISK_ONLY:
+        return f"{begins} is above the last seqno on disk, where a disk-only stream ends"
+    if flags & TO_LATEST:
+        return f"{begins} is above the highest seqno of what it asks for, where a to-latest stream ends"
+    return f"{begins} is above the server's high seqno: the client is ahead of the server"
+
+
+def _nothing_invalid(request: Request) -> str:
+    """Return what is left where nothing in a request that was captured is at fault."""
+    if request.flags is None:
+        return "its flags were not captured"
+    if request.has_json and not request.readable:
+        return "its JSON is not known"
+    newer = request.flags & (STRICT_UUID | FROM_LATEST | IGNORE_PURGED | CACHE_TRANSFER)
+    older = f", unless the server is too old for {' and '.join(STREAM_FLAGS.describe(newer))}" if newer else ""
+    return f"nothing in the request explains it{older}"
+
+
+def _not_supported(request: Request, stream: "Stream") -> str:
+    connection = stream.connection
+    needed = connection.setup.has_collections or (connection.setup.flags or 0) & INCLUDE_XATTRS
+    if needed and connection.begun and connection.setup.accepted("enable_noop") != "true":
+        return "enable_noop was not accepted before, which xattrs and collections need"
+    if request.filtered and connection.setup.accepted("enable_sync_writes") == "true":
+        return "a collection filter and sync writes exclude each other"
+    possible = []
+    if connection.setup.accepted("enable_noop") != "true":
+        possible.append("enable_noop is missing")
+    if request.filtered and not (connection.begun and "enable_sync_writes" not in connection.setup.controls):
+        possible.append("a collection filter meets sync writes")
+    return ", or ".join(possible) or "enable_noop was accepted, and no collection filter meets sync writes"
+
+
+def _without_stream_id(stream: "Stream") -> str:
+    enabled = stream.connection.setup.accepted("enable_stream_id") == "true"
+    if stream.stream_id and stream.connection.begun and not enabled:
+        return "it has a stream id, and enable_stream_id was not accepted"
+    if not stream.stream_id and enabled:
+        return "enable_stream_id was accepted, and it has no stream id"
+    return "the stream id is missing, not allowed, or 0"
+
+
+def earlier(stream: "Stream") -> str:
+    """Return what requests came to before the one that was granted."""
+    words = []
+    answered = [request for request in stream.requests if not request.ambiguous]
+    counts = Counter[tuple[int | None, int | None]]()
+    for each in answered:
+        counts[each.status, each.rollback_seqno] += 1 + each.repeats
+    counts.update(stream.requests.omitted or {})
+    for target, count in [(target, count) for (code, target), count in counts.items() if code == ROLLBACK]:
+        words.append(f"rolled back to {seqno(target)} before" + (f", {times(count)}" if count > 1 else ""))
+    refused = dict.fromkeys(code for code, _ in counts if code not in (None, SUCCESS, ROLLBACK, _OTHER_STATUS))
+    words += [f"refused before: {status(code)}" for code in refused]
+    return "; ".join(words)
+
+
+def reached(stream: "Stream", request: Request) -> str:
+    """Return how far a stream came that ended Ok, in words, and of how much where that is known."""
+    start, end, last = request.start_seqno, request.fixed_end, stream.seqnos.high
+    if stream.connection.setup.notifies:
+        return f": there is more than seqno {seqno(start)}"
+    if request.end_seqno == NEVER:
+        return ""
+    if last is not None:
+        return f", seqno {last} reached" if end is None else f", seqno {last} of {end} reached"
+    if start is None or end is None or end > start:
+        return ""
+    return f" after 0 items: end seqno {seqno(end)} is not above the start, {seqno(start)}"

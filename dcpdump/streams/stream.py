@@ -6,13 +6,13 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, PENDING, TAKEOVER
-from dcpdump.spec.statuses import ROLLBACK, SUCCESS
+from dcpdump.spec.statuses import SUCCESS
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.frame_event import Entry, FrameEvent, kept, place_of
 from dcpdump.streams.knowledge import NO_GAPS, Gaps, Knowledge
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.phases import Closing, Durable, Phase, PhaseEvent, Takeover, after
-from dcpdump.streams.request import Request
+from dcpdump.streams.request import Request, Requests
 from dcpdump.streams.window import FIRST, LAST
 from dcpdump.wire.key_prefix import read_prefix
 
@@ -305,34 +305,6 @@ class Closed(NamedTuple):
 
     ts_ns: int | None
     by_producer: bool  #: the end that sends its messages asked for it
-
-
-class Requests(list[Request]):
-    """The requests of a stream; if there are very many, not all."""
-
-    __slots__ = ("most", "omitted")
-
-    def __init__(self, requests: Iterable[Request] = ()) -> None:
-        super().__init__(requests)
-        #: by status and rollback seqno: how many requests are neither kept nor among the repeats of one that is
-        self.omitted: dict[tuple[int | None, int | None], int] = {}
-        self.most = MOST_REQUESTS  #: of more, not all are kept
-
-    def count(self, *statuses: int | None) -> int:  # type: ignore[override]
-        """Return how many there were, kept or not; of some statuses those alone, None: not answered."""
-        there = sum(1 + each.repeats for each in self if not statuses or each.status in statuses)
-        return there + sum(n for (status, _), n in self.omitted.items() if not statuses or status in statuses)
-
-    @property
-    def rolled_back(self) -> list[Request]:
-        """The requests that were answered with a rollback, of those that are kept."""
-        return [request for request in self if request.status == ROLLBACK]
-
-
-#: How many requests are kept; of more, some are forgotten.
-MOST_REQUESTS = 256
-#: What stands for the statuses of requests that were refused in too many ways to count each.
-OTHER_STATUS = -1
 
 
 #: Phases in which it is not known what was sent last, and in which seqnos do not rise.

@@ -2,8 +2,17 @@
 
 from functools import cache, cached_property, partial
 
+from dcpdump.spec import find
 from dcpdump.spec.names import ACTIVE, BACKFILL_FAILED, CLOSED, FILTER_EMPTY, OK, SLOW, TAKEOVER
-from dcpdump.spec.statuses import ROLLBACK
+from dcpdump.spec.statuses import (
+    ENOMEM,
+    KEY_EEXISTS,
+    KEY_ENOENT,
+    NOT_MY_VBUCKET,
+    OPAQUE_NO_MATCH,
+    ROLLBACK,
+    STREAM_NOT_FOUND,
+)
 from dcpdump.streams.causes import Cause, Due, Situation, Verdict, VerdictKind
 from dcpdump.streams.clients import Clients
 from dcpdump.streams.failover_logs import High, Lag, Lags
@@ -11,24 +20,23 @@ from dcpdump.streams.flow import FlowState, flow_status, stands_still, why_block
 from dcpdump.streams.frame_event import between
 from dcpdump.streams.knowledge import CARVED, Reason, Unknown, lost_since
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.reasons import (
+from dcpdump.streams.opcode_kinds import ABORT, CACHED, COMMIT, MARKER, SET_STATE, STREAM_END
+from dcpdump.streams.request import Request, Requests, earlier, explained, reached, refusal
+from dcpdump.streams.rollbacks import LOOP, Rollback, find_rollbacks
+from dcpdump.streams.silence import (
     BY_PRODUCER,
     IN_TURN,
+    CaptureEnds,
+    Silences,
     due,
-    earlier,
-    explained,
+    held_up,
     is_handed_over,
-    outcome_due,
-    reached,
-    refusal,
+    is_recent,
+    undecided,
     unfinished,
-    why_disconnected,
 )
-from dcpdump.streams.request import Request
-from dcpdump.streams.rollbacks import LOOP, Rollback, find_rollbacks
-from dcpdump.streams.silence import CaptureEnds, Silences, held_up, is_recent
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.stream import Requests, Snapshot, Stream
+from dcpdump.streams.stream import ErrorReply, Snapshot, Stream
 from dcpdump.streams.window import OUT_OF_ORDER_NS
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
 
@@ -69,6 +77,50 @@ def why_closed(connection: ConnectionState) -> str:
         return ""
     return f"connection {taken.by} took its name at {clock(taken.ts_ns)}, and a server closes the older"
 
+
+# -- refused messages ---------------------------------------------------------------------------------
+# Errors that a consumer answers to messages of a stream, and for which a producer disconnects.
+
+#: A producer disconnects at once; what came long before its disconnect explains nothing.
+_SOON_NS = 60 * 1_000_000_000
+_TOLERATED = frozenset({NOT_MY_VBUCKET, STREAM_NOT_FOUND, OPAQUE_NO_MATCH})
+#: Any answer to these is taken for the acknowledgement.
+_ACKNOWLEDGED = frozenset({MARKER, SET_STATE})
+
+
+def why_disconnected(connection: ConnectionState) -> str:
+    """Return which error of its consumer a producer disconnected for, in words; empty where none explains it."""
+    ended_ns = connection.end.ts_ns
+    if ended_ns is None or connection.end.by != connection.producer_direction or not connection.ended_surely:
+        return ""
+    found = [
+        (reply.ts_ns, stream, reply)
+        for stream in connection.streams
+        for reply in stream.error_replies
+        if reply.ts_ns is not None and 0 <= ended_ns - reply.ts_ns <= _SOON_NS and _disconnects(connection, reply)
+    ]
+    return _words_of_reply(*min(found, key=lambda each: each[0])[1:]) if found else ""
+
+
+def _disconnects(connection: ConnectionState, reply: ErrorReply) -> bool:
+    """Return whether a producer disconnects for an error."""
+    opcode, code = reply.opcode, reply.status
+    if opcode in _ACKNOWLEDGED or code in _TOLERATED or (opcode == CACHED and code == ENOMEM):
+        return False
+    if opcode == STREAM_END and code == KEY_ENOENT:
+        return False
+    if code == KEY_EEXISTS or (code == KEY_ENOENT and opcode not in (COMMIT, ABORT)):
+        return connection.setup.on("v7_dcp_status_codes")
+    return True
+
+
+def _words_of_reply(stream: Stream, reply: ErrorReply) -> str:
+    message = f"{find(reply.opcode).name.removeprefix('DCP_')} of vb {stream.vbucket}"
+    when = clock(reply.ts_ns)
+    return f"its consumer answered {message} with {status(reply.status)} at {when}, for which a producer disconnects"
+
+
+# -- the verdicts ---------------------------------------------------------------------------------------
 
 #: A stream that brings nothing for so long is looked at twice.
 IDLE_NS = 10 * 1_000_000_000
@@ -371,9 +423,9 @@ class Judge:
                 return Verdict(VerdictKind.UNKNOWN, lost.reason, f"{why}, but {lost.text}")
             return Verdict(VerdictKind.QUIET, Cause.NOTHING_SENT, why)
         since = "" if stream.requests else "since before the capture"
-        late = outcome_due(stream, self._by_ns)
-        undecided = late and f"{late.text}, for {span(self._since(late.since_ns))}"
-        return Verdict(VerdictKind.FLOWING, Cause.FLOWING, _joined(since, undecided, _until(lost)))
+        late = undecided(stream, self._by_ns)
+        waits = late and f"{late.text}, for {span(self._since(late.since_ns))}"
+        return Verdict(VerdictKind.FLOWING, Cause.FLOWING, _joined(since, waits, _until(lost)))
 
     def _idle(self, stream: Stream, idle: int) -> Verdict:
         lost = lost_since(stream.connection, stream.traffic.last_ns)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dcpdump.streams.reasons import fault_of
+from dcpdump.streams.request import fault_of
 from tests.support.console import run
 from tests.support.conversation import opening
 from tests.support.diagnoses import objects, written

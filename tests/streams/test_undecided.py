@@ -7,8 +7,8 @@ import pytest
 from dcpdump.net.event import ZERO_WINDOW
 from dcpdump.redact import Redactor
 from dcpdump.streams import window as flow_window
-from dcpdump.streams.reasons import undecided
 from dcpdump.streams.redacted import hide
+from dcpdump.streams.silence import undecided
 from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening, packets, said
 from tests.support.diagnoses import objects, written

@@ -32,7 +32,7 @@ from dcpdump.streams.opcode_kinds import (
     STREAM_END,
 )
 from dcpdump.streams.phases import ClosingEvent, DurableEvent, Takeover, TakeoverEvent, allows
-from dcpdump.streams.reasons import undecided
+from dcpdump.streams.silence import undecided
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import OUT_OF_ORDER_NS
@@ -144,8 +144,8 @@ def _open_for_long(connection: ConnectionState, stream: Stream) -> Remark | None
     found = None if until_ns is None else undecided(stream, until_ns - _ARRIVES_NS)
     if found is None or until_ns is None or flow_status(connection, until_ns).state in _MAY_HOLD:
         return None
-    at = last_message(stream)._replace(number=found.first.frame, ts_ns=found.since_ns)
-    return Remark(f"{found.text}, for {span(until_ns - found.since_ns)}", SUSPICIOUS, frame=at)
+    at = last_message(stream)._replace(number=found.frame, ts_ns=found.since_ns)
+    return Remark(f"{found.text}, for {span(until_ns - (found.since_ns or 0))}", SUSPICIOUS, frame=at)
 
 
 @rule("DCP415", "D5", SUSPICIOUS, on=(PREPARE,), off=(Suspend.HISTORY,))
