@@ -7,8 +7,9 @@ client that had a stream of the vbucket open all the time is another consumer on
 """
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, islice
 from operator import itemgetter
 from typing import NamedTuple
@@ -107,21 +108,16 @@ class _Order:
         return at - bisect_right(self._ends, ts_ns, hi=at) > FURTHER
 
 
-class _Index:
-    """Groups of streams; the order of a group is made on request."""
+_Index = Callable[[Hashable], _Order]
 
-    def __init__(self, streams: Iterable[Stream], keys: Callable[[Stream], Iterable[Hashable]]) -> None:
-        self._streams: dict[Hashable, list[Stream]] = {}
-        self._orders: dict[Hashable, _Order] = {}
-        for stream in streams:
-            for key in keys(stream):
-                self._streams.setdefault(key, []).append(stream)
 
-    def __getitem__(self, key: Hashable) -> _Order:
-        order = self._orders.get(key)
-        if order is None:
-            order = self._orders[key] = _Order(self._streams.get(key, ()))
-        return order
+def _index(streams: Iterable[Stream], keys: Callable[[Stream], Iterable[Hashable]]) -> _Index:
+    """Return a function that returns the streams with a key; their order is made on request."""
+    groups = defaultdict[Hashable, list[Stream]](list)
+    for stream in streams:
+        for key in keys(stream):
+            groups[key].append(stream)
+    return cache(lambda key: _Order(groups.get(key, ())))
 
 
 class Clients:
@@ -129,32 +125,27 @@ class Clients:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._succeeds: dict[tuple[int, int], bool] = {}  # by the numbers of two connections
-        self._last_streams: dict[int, dict[int, Stream]] = {}  # by the number of a connection, and stream key
-        self._seen_until: dict[int, int] = {}  # by the number of a connection
+        self._last_streams = cache(_last_streams)
+        self._succeeds = cache(self._has_succeeded)
+        self._seen_until = cache(self._seen_elsewhere_until)
 
     # These are made on request: if no stream ended, none is made.
 
     @cached_property
     def _of_consumers(self) -> _Index:
         """Return the streams of each vbucket by consumer, and those of each connection by place."""
-        kept: dict[int, tuple[Owner, ...]] = {}
+        of = cache(owners)
 
         def keys(stream: Stream) -> Iterator[Hashable]:
-            connection = stream.connection
-            mine = kept.get(connection.number)
-            if mine is None:
-                mine = kept[connection.number] = owners(connection)
-            for owner in mine:
-                yield owner, stream.vbucket
-            yield _place(connection, stream)
+            yield from ((owner, stream.vbucket) for owner in of(stream.connection))
+            yield _place(stream.connection, stream)
 
-        return _Index(self._ledger.streams, keys)
+        return _index(self._ledger.streams, keys)
 
     @cached_property
     def _of_names(self) -> _Index:
         """Return the streams of each vbucket by the name of their client, without what differs between clients."""
-        return _Index(self._ledger.streams, lambda stream: (_name_place(stream),))
+        return _index(self._ledger.streams, lambda stream: (_name_place(stream),))
 
     @cached_property
     def _connections(self) -> dict[Owner, list[ConnectionState]]:
@@ -177,7 +168,11 @@ class Clients:
             return None
         candidates = self._candidates(stream, lambda order: order.before(at_ns, at_ns))
         mine = (each for each in candidates if _names_itself(stream, each) and _open_at(each, at_ns))
-        return next((each for each in mine if _was_sending(each, at_ns)), None)
+        for each in mine:
+            last_ns = each.traffic.last_ns  # it had surely not ended: no end of it can have been lost before
+            if (last_ns or 0) >= at_ns or not each.connection.lost_after(last_ns):
+                return each
+        return None
 
     def _reopened(self, stream: Stream, after_ns: int | None) -> Reopening | None:
         """Return where its consumer asked in its place after a time: for what was granted first, if anything was."""
@@ -204,20 +199,21 @@ class Clients:
         found = granted or here or first
         if found is None:
             return None
-        said = _say(stream.connection, found.connection)
-        return Reopening(found, _asked_after(found, after_ns), "" if said else " (inferred from the host alone)")
+        evidence = "" if _say(stream.connection, found.connection) else " (inferred from the host alone)"
+        asked = (each.ts_ns for each in found.requests if each.ts_ns is not None and each.ts_ns >= after_ns)
+        return Reopening(found, next(asked, found.traffic.first_ns), evidence)
 
     def _candidates(self, stream: Stream, chosen: Callable[[_Order], Iterable[Stream]]) -> Iterator[Stream]:
         """Yield streams of the same consumer in the same place on other connections, in the order of a choice."""
         connection = stream.connection
         for owner in owners(connection):
-            for each in chosen(self._of_consumers[owner, stream.vbucket]):
+            for each in chosen(self._of_consumers((owner, stream.vbucket))):
                 if each.connection is not connection and _fits(stream, each) and same(connection, each.connection):
                     yield each
 
     def _was_open(self, connection: ConnectionState, stream: Stream, at_ns: int) -> bool:
         """Return whether a stream in the same place was open on a connection at a time."""
-        latest = next(iter(self._of_consumers[_place(connection, stream)].before(at_ns, at_ns)), None)
+        latest = next(iter(self._of_consumers(_place(connection, stream)).before(at_ns, at_ns)), None)
         return latest is not None and _open_at(latest, at_ns)
 
     # -- continued by a client that was restarted, and has other ids since -----------------------------------
@@ -230,7 +226,7 @@ class Clients:
         """Return where a client that may be the restarted one asked for a stream in place of one that ended."""
         if ended_ns is None or stream.end_status in (OK, FILTER_EMPTY):
             return None  # what finished needs no other to continue it
-        connection, order = stream.connection, self._of_names[_name_place(stream)]
+        connection, order = stream.connection, self._of_names(_name_place(stream))
         gone_ns = _client_gone_ns(connection, ended_ns)
         competitors: list[Stream] | None = None
         for each in order.after(gone_ns):
@@ -245,7 +241,7 @@ class Clients:
             if len(competitors) < _COMPETITORS and any(same(one.connection, each.connection) for one in others):
                 continue  # it continues its own
             doubt = _doubt(connection, each.connection, others)
-            if not request.start and not self._has_succeeded(connection, each.connection):
+            if not request.start and not self._succeeds(connection, each.connection):
                 if doubt:
                     continue  # who asks for all does not depend on what others came to
                 doubt = "its name agrees, but it asked for all"
@@ -255,21 +251,9 @@ class Clients:
 
     def _has_succeeded(self, old: ConnectionState, new: ConnectionState) -> bool:
         """Return whether one of the streams of a connection continues, beyond seqno 0, where one of another ended."""
-        found = self._succeeds.get((old.number, new.number))
-        if found is None:
-            before, after = self._by_key(old), self._by_key(new)
-            pairs = ((before[key], after[key].requests) for key in before.keys() & after.keys())
-            found = any(asked and asked[0].start and _continues(each, asked[0]) for each, asked in pairs)
-            self._succeeds[old.number, new.number] = found
-        return found
-
-    def _by_key(self, connection: ConnectionState) -> dict[int, Stream]:
-        """Return the last streams of a connection by vbucket and stream id."""
-        found = self._last_streams.get(connection.number)
-        if found is None:
-            found = {stream_key(each.vbucket, each.stream_id): each for each in connection.streams}
-            self._last_streams[connection.number] = found
-        return found
+        before, after = self._last_streams(old), self._last_streams(new)
+        pairs = ((before[key], after[key].requests) for key in before.keys() & after.keys())
+        return any(asked and asked[0].start and _continues(each, asked[0]) for each, asked in pairs)
 
     # -- what may hide it --------------------------------------------------------------------------------
 
@@ -279,10 +263,10 @@ class Clients:
         if lost is not None or after_ns is None:
             return lost
         connection = stream.connection
-        orders = [self._of_consumers[owner, stream.vbucket] for owner in owners(connection)]
+        orders = [self._of_consumers((owner, stream.vbucket)) for owner in owners(connection)]
         more = any(order.has_more_after(after_ns) or order.has_more_before(after_ns) for order in orders)
         if not more and connection.identity.family is not None:
-            more = self._of_names[_name_place(stream)].has_more_after(_client_gone_ns(connection, after_ns))
+            more = self._of_names(_name_place(stream)).has_more_after(_client_gone_ns(connection, after_ns))
         text = f"over {FURTHER} streams of vbucket {stream.vbucket} may be its consumer's, not all were compared"
         return Unknown(Reason.TOO_MANY, text) if more else None
 
@@ -316,7 +300,8 @@ class Clients:
         found: dict[Owner, list[tuple[int, ConnectionState]]] = {}
         if any(each.lossy for each in self._ledger.connections.values()):
             for each in self._ledger.connections.values():
-                torn_ns = max(each.last_loss_ns, _late_ns(each))
+                late_ns = each.first_ns or 0 if each.starts_late else 0  # it may have been used before
+                torn_ns = max(each.last_loss_ns, late_ns)
                 for owner in _maybe_owners(each) if torn_ns else ():
                     found.setdefault(owner, []).append((torn_ns, each))
         for torn in found.values():
@@ -338,10 +323,7 @@ class Clients:
 
         A vbucket moves between nodes, and its consumer follows it: a capture of one node's traffic does not show that.
         """
-        until_ns = self._seen_until.get(connection.number)
-        if until_ns is None:
-            until_ns = self._seen_until[connection.number] = self._seen_elsewhere_until(connection)
-        return UNSEEN if after_ns is None or until_ns < after_ns else None
+        return UNSEEN if after_ns is None or self._seen_until(connection) < after_ns else None
 
     def _seen_elsewhere_until(self, connection: ConnectionState) -> int:
         """Return up to when the consumer of a connection is seen on one to another node; 0 where it is on none."""
@@ -363,7 +345,9 @@ class Clients:
     def skip(self, stream: Stream) -> Skip | None:
         """Return what a client skips by the stream that it was granted; None where nothing is certain."""
         request, ledger = stream.grant, self._ledger
-        if request is None or not _resumes(stream, request) or ledger.evicted_streams or not ledger.alone:
+        if request is None or ledger.evicted_streams or not ledger.alone or not _is_plain(stream, request):
+            return None
+        if not request.start or request.ts_ns is None or request.bits & FROM_LATEST:
             return None
         last = self._last_before(stream, request)
         if last is None or self.lost_since(last.connection, last.traffic.first_ns) is not None:
@@ -413,6 +397,11 @@ def _place(connection: ConnectionState, stream: Stream) -> Hashable:
     return connection.number, stream_key(stream.vbucket, stream.stream_id)
 
 
+def _last_streams(connection: ConnectionState) -> dict[int, Stream]:
+    """Return the last streams of a connection by vbucket and stream id."""
+    return {stream_key(each.vbucket, each.stream_id): each for each in connection.streams}
+
+
 def _name_place(stream: Stream) -> Hashable:
     """Return the name of a stream's client without what differs between clients, and the vbucket."""
     identity = stream.connection.identity
@@ -431,12 +420,6 @@ def _granted(stream: Stream) -> int:
     return stream.traffic.first_ns or 0 if stream.granted_ns is None else stream.granted_ns
 
 
-def _asked_after(stream: Stream, ts_ns: int) -> int | None:
-    """Return when a stream was first asked for after a time; one that was not captured so, when it began."""
-    asked = (each.ts_ns for each in stream.requests if each.ts_ns is not None and each.ts_ns >= ts_ns)
-    return next(asked, stream.traffic.first_ns)
-
-
 def _open_at(stream: Stream, ts_ns: int) -> bool:
     """Return whether a stream that began before a time was open then, or asked for."""
     if stream.requests and (not stream.granted or (stream.requests[-1].ts_ns or 0) >= ts_ns):
@@ -450,11 +433,6 @@ def _ended(stream: Stream) -> int:
     """Return when a stream ended, or was closed, or its connection; later than everything where none of it came."""
     ends = (stream.ended_ns, stream.closed_ns, stream.connection.end.ts_ns)
     return min((end for end in ends if end is not None), default=_AFTER)
-
-
-def _was_sending(stream: Stream, ts_ns: int) -> bool:
-    """Return whether a stream had surely not ended by a time: no end of it can have been lost before."""
-    return (stream.traffic.last_ns or 0) >= ts_ns or not stream.connection.lost_after(stream.traffic.last_ns)
 
 
 def _gone_ns(stream: Stream) -> int | None:
@@ -471,11 +449,6 @@ def _client_gone_ns(connection: ConnectionState, ended_ns: int) -> int:
     if ended_ns != connection.end.ts_ns or connection.producer_direction is None:
         return ended_ns
     return min(ended_ns, connection.sides[1 - connection.producer_direction].latest_ns or ended_ns)
-
-
-def _late_ns(connection: ConnectionState) -> int:
-    """Return when a connection begins whose beginning is missing, so that it may have been used before; else 0."""
-    return connection.first_ns or 0 if connection.starts_late else 0
 
 
 # -- whose it may be --------------------------------------------------------------------------------------
@@ -554,12 +527,6 @@ def _continues(stream: Stream, request: Request) -> bool:
     if set(last.collections or ()) != set(request.collections or ()) or last.scope != request.scope:
         return False
     return not request.start or request.vbucket_uuid in {last.vbucket_uuid, *(each.uuid for each in log[:1])}
-
-
-def _resumes(stream: Stream, request: Request) -> bool:
-    """Return whether a stream is for all that comes after a seqno which its client names."""
-    named = request.start and request.ts_ns is not None and not request.bits & FROM_LATEST
-    return bool(named) and _is_plain(stream, request)
 
 
 def _is_plain(stream: Stream, request: Request) -> bool:

@@ -20,6 +20,7 @@ from dcpdump.startup import dataclass, field
 from dcpdump.streams.exchanges import UnansweredRequest
 from dcpdump.streams.frame_event import NEVER, Entry, FrameEvent, failover_log
 from dcpdump.streams.opcode_kinds import ALL_SEQNOS, MARKER, STREAM_REQ
+from dcpdump.streams.request import number_of
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import whole_number
@@ -62,12 +63,12 @@ class Log(NamedTuple):
 
 
 class High(NamedTuple):
-    """A high seqno of a vbucket that the server reported."""
+    """A seqno that a vbucket has reached: the high seqno that the server reported, or what shows one at least."""
 
-    frame: int
     seqno: int
     ts_ns: int | None = None
-    opcode: int = ALL_SEQNOS  #: of the answer
+    opcode: int | None = None  #: of the answer, or the marker; None: of documents
+    frame: int = 0  #: of an answer, as what follows
     connection: int = 0  #: the number of the one that brought it
     what: int = WHOLE  #: that it is the high seqno of: the number of a collection, WHOLE, VISIBLE or EITHER
 
@@ -174,8 +175,7 @@ class Logs:
                 self._learn_high(connection, vbucket, frame, each.value, seen)
             elif vbucket is not None and collection is not None:
                 self._weight += facts.collections.pop((vbucket, collection), None) is None  # the next is the youngest
-                high = High(frame.number, each.value, frame.ts_ns, frame.opcode, connection.number, collection)
-                facts.collections[vbucket, collection] = high
+                facts.collections[vbucket, collection] = _high(connection, frame, each.value, collection)
                 if len(facts.collections) > _COLLECTIONS:
                     del facts.collections[next(iter(facts.collections))]
                     self._weight -= 1
@@ -193,7 +193,7 @@ class Logs:
         self, connection: ConnectionState, vbucket: int, frame: FrameEvent, seqno: int, what: int = WHOLE
     ) -> None:
         kept = self._by_connection[connection].highs.setdefault(vbucket, [])
-        self._keep(kept, High(frame.number, seqno, frame.ts_ns, frame.opcode, connection.number, what))
+        self._keep(kept, _high(connection, frame, seqno, what))
 
     def learn_purge(self, stream: Stream, frame: FrameEvent) -> None:
         """Keep the purge seqno of a snapshot marker. A 0 may mean that none was sent."""
@@ -326,6 +326,10 @@ class Purged(NamedTuple):
 _NOTHING = _Facts()
 
 
+def _high(connection: ConnectionState, frame: FrameEvent, seqno: int, what: int) -> High:
+    return High(seqno, frame.ts_ns, frame.opcode, frame.number, connection.number, what)
+
+
 def _weight(fact: Log | High | Purge) -> int:
     return 1 + len(fact.entries) if isinstance(fact, Log) else 1
 
@@ -378,14 +382,6 @@ class Lag(NamedTuple):
         return None if self.seqnos is None else -self.seqnos
 
 
-class _Known(NamedTuple):
-    """A seqno that a vbucket has reached."""
-
-    seqno: int
-    ts_ns: int | None
-    opcode: int | None
-
-
 class _Wanted(NamedTuple):
     """What a stream is to bring."""
 
@@ -408,18 +404,20 @@ class Lags:
             return None
         wanted, position = _wanted(stream), stream.position
         ceiling, floor, exact = self._reported(stream, wanted)
-        said = Lag() if ceiling is None else Lag(None, False, *_known(ceiling))
+        said = Lag() if ceiling is None else Lag(None, False, *ceiling[:3])
         if position is None:
             return said
         if position >= wanted.end:
             return said._replace(seqnos=0, exact=True)
-        bound = max(self._floors(stream, wanted, floor), key=_seqno, default=_Known(0, None, None))
+        bound = max(self._floors(stream, wanted, floor), key=_seqno, default=High(0))
         least = max(bound.seqno, position)
-        if exact is not None and (exact.seqno >= least or (least == position and _is_passed(exact, stream))):
-            return Lag(max(0, min(exact.seqno, wanted.end) - position), True, *_known(exact))
+        # of a collection: the stream was beyond its last change when that was reported
+        passed = exact is not None and exact.what >= 0 and _time(exact) >= (stream.seqnos.last_ns or 0)
+        if exact is not None and (exact.seqno >= least or (least == position and passed)):
+            return Lag(max(0, min(exact.seqno, wanted.end) - position), True, *exact[:3])
         if ceiling is not None and ceiling.seqno == least == position:
             return said._replace(seqnos=0, exact=True)
-        return Lag(min(least, wanted.end) - position, False, *bound) if least > position else said
+        return Lag(min(least, wanted.end) - position, False, *bound[:3]) if least > position else said
 
     def _reported(self, stream: "Stream", wanted: _Wanted) -> tuple[High | None, High | None, High | None]:
         """Return the latest high seqnos that the server reported: below which the stream is to stay, to bring, both."""
@@ -469,14 +467,14 @@ class Lags:
                 since = max(since, moment(request.ts_ns, request.frame))
         return since
 
-    def _floors(self, stream: "Stream", wanted: _Wanted, reported: High | None) -> Iterator[_Known]:
+    def _floors(self, stream: "Stream", wanted: _Wanted, reported: High | None) -> Iterator[High]:
         """Yield what a stream is to bring at least, as far as its connection and others show."""
         if stream.marker is not None and not stream.end_may_be_filtered:
-            yield _Known(stream.marker.end, stream.marker.ts_ns, MARKER)
+            yield High(stream.marker.end, stream.marker.ts_ns, MARKER)
         if stream.failover_log and wanted.what == WHOLE and not wanted.part:
-            yield _Known(max(each.seqno for each in stream.failover_log), stream.granted_ns, STREAM_REQ)
+            yield High(max(each.seqno for each in stream.failover_log), stream.granted_ns, STREAM_REQ)
         if reported is not None:
-            yield _known(reported)
+            yield reported
         shared = self._shared(stream.connection)
         if shared is not None and not wanted.part and wanted.what != EITHER and _over_ns(stream) is None:
             other = self._reached.get((shared, stream.vbucket, _branch(stream), wanted.what))
@@ -484,9 +482,9 @@ class Lags:
                 yield other
 
     @cached_property
-    def _reached(self) -> dict[_Place, _Known]:
+    def _reached(self) -> dict[_Place, High]:
         """Return what the consumers of vbuckets were sent at most, by branch."""
-        out: dict[_Place, _Known] = {}
+        out: dict[_Place, High] = {}
         streams = self._ledger.streams
         several = Counter(stream.vbucket for stream in streams)
         for stream in streams:
@@ -508,12 +506,12 @@ def _changes(logs: Sequence[Log]) -> list[Moment]:
     return [moment(log.ts_ns, log.frame) for log in changed]
 
 
-def _sent(stream: "Stream", what: int) -> _Known | None:
+def _sent(stream: "Stream", what: int) -> High | None:
     """Return the highest seqno that a stream brought or announced of something."""
     marker, high = stream.marker, stream.seqnos.high
     if marker is not None and marker.end >= (high or 0) and (what == WHOLE or not stream.end_may_be_filtered):
-        return _Known(marker.end, marker.ts_ns, MARKER)
-    return None if high is None else _Known(high, stream.seqnos.last_ns, None)
+        return High(marker.end, marker.ts_ns, MARKER)
+    return None if high is None else High(high, stream.seqnos.last_ns, None)
 
 
 def _wanted(stream: "Stream") -> _Wanted:
@@ -529,30 +527,14 @@ def _wanted(stream: "Stream") -> _Wanted:
     end = request.fixed_end
     part = bool(request.flags & (DISK_ONLY | TO_LATEST))
     if request.filtered:
-        single = _single(request.collections) if has and request.scope is None and request.readable else None
+        alone = has and request.scope is None and request.readable and len(request.collections or ()) == 1
+        single = number_of((request.collections or ("",))[0]) if alone else None
         what, part = (what, True) if single is None else (single, part)
     return _Wanted(what, part, NEVER if end is None else end)
 
 
-def _single(collections: tuple[str, ...] | None) -> int | None:
-    """Return the number of the only collection of a filter; None where there are more, or it is none."""
-    try:
-        return int(collections[0], 16) if collections is not None and len(collections) == 1 else None
-    except ValueError:
-        return None
-
-
-def _is_passed(high: High, stream: "Stream") -> bool:
-    """Return whether a stream was beyond the last change of its collection when that was reported."""
-    return high.what >= 0 and _time(high) >= (stream.seqnos.last_ns or 0)
-
-
 def _time(high: High) -> int:
     return high.ts_ns or 0
-
-
-def _known(high: High) -> _Known:
-    return _Known(high.seqno, high.ts_ns, high.opcode)
 
 
 def _branch(stream: "Stream") -> int | None:

@@ -51,14 +51,11 @@ class PendingLosses:
                     del self._of[ends.connection, ends.direction]
         return found
 
-    def take(self, connection: int) -> list[Lost]:
-        """Return the losses of a connection that no frame followed, and forget them."""
-        kept = [each for direction in (0, 1) for each in self._of.pop((connection, direction), ())]
+    def take(self, connection: int | None = None) -> list[Lost]:
+        """Return the losses (of a connection) that no frame followed, as they came, and forget them."""
+        directions = list(self._of) if connection is None else [(connection, 0), (connection, 1)]
+        kept = [each for direction in directions for each in self._of.pop(direction, ())]
         return [loss for _, loss in sorted(kept, key=itemgetter(0))]
-
-    def rest(self) -> list[Lost]:
-        """Return the losses that no frame has followed yet, as they came."""
-        return [loss for _, loss in sorted((each for kept in self._of.values() for each in kept), key=itemgetter(0))]
 
 
 def _place(
@@ -430,7 +427,7 @@ class Feed:
         ``last_ns``: the time of the last packet, which may be none of a frame. ``lose``: who takes losses, if not the
         ledger.
         """
-        self._lose([*self._pending.rest(), *self._dissection.gaps], lose)
+        self._lose([*self._pending.take(), *self._dissection.gaps], lose)
         self._end()
         self._ledger.alone = self.succession.one
         self._ledger.close(last_ns)

@@ -181,20 +181,19 @@ def is_key_cut(frame: FrameEvent) -> bool:
 KEYED = frozenset({*WITH_VALUES, COMMIT, ABORT})
 
 
-def _table() -> list[Learn | None]:
-    table: list[Learn | None] = [None] * 256
-    table[STREAM_END], table[MARKER], table[SET_STATE], table[SYSTEM_EVENT] = _end, _marker, _state, _event
-    table[PREPARE], table[OSO] = _prepare, _oso
-    table[COMMIT] = table[ABORT] = lambda stream, frame: stream.prepares.decide(frame.key)
-    table[CACHED] = lambda stream, _: stream.advance(PhaseEvent.CACHED)
-    table[CACHED_END] = lambda stream, _: stream.advance(PhaseEvent.CACHED_END)
-    for opcode in DOCUMENTS:
-        table[opcode] = _document
-    return table
-
-
 #: By opcode: what is learnt.
-LEARN = _table()
+LEARN: dict[int, Learn] = {
+    STREAM_END: _end,
+    MARKER: _marker,
+    SET_STATE: _state,
+    SYSTEM_EVENT: _event,
+    PREPARE: _prepare,
+    OSO: _oso,
+    **dict.fromkeys((COMMIT, ABORT), lambda stream, frame: stream.prepares.decide(frame.key)),
+    CACHED: lambda stream, _: stream.advance(PhaseEvent.CACHED),
+    CACHED_END: lambda stream, _: stream.advance(PhaseEvent.CACHED_END),
+    **dict.fromkeys(DOCUMENTS, _document),
+}
 
 
 # -- the latest message of a stream, as far as it is remembered ---------------------------------------

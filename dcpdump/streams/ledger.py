@@ -483,7 +483,7 @@ class Ledger:
             waiting.stream = stream
             if early is not None:
                 stream.own_acks().take_state(early)
-        learn = LEARN[opcode]
+        learn = LEARN.get(opcode)
         if learn is not None:
             learn(stream, frame)
             if opcode == MARKER:
