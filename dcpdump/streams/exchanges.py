@@ -113,7 +113,8 @@ class Exchanges:
             same = all((each.frame.word, each.key) == (request.word, waiting.key) for each in before)
             self._forget_all(list(before))
             if not same:
-                _forgo(waiting)
+                if waiting.request is not None:
+                    waiting.request.ambiguous = True
                 return None
             waiting.doubtful = waiting.behind = True
         if self.earlier:
@@ -145,8 +146,8 @@ class Exchanges:
 
     def waiting_with(self, answer: FrameEvent) -> UnansweredRequest | None:
         """Return the only request that waits with an answer's opaque, of any opcode; None if there are several."""
-        places = ((1 - answer.direction, opcode, answer.opaque) for _, opcode in self.kinds())
-        found = [each for place in dict.fromkeys(places) for each in self.by_key.get(place, ())]
+        places = {(1 - answer.direction, opcode, answer.opaque) for _, opcode in self.kinds()}
+        found = [each for place in places for each in self.by_key.get(place, ())]
         return found[0] if len(found) == 1 else None
 
     def answer(self, answer: FrameEvent, frames: int, *, late: bool = False) -> UnansweredRequest | None:
@@ -177,16 +178,19 @@ class Exchanges:
 
     def give_up(self, request: "Request") -> None:
         """Assume that the answer to a stream request was lost, if the request is the oldest with its opaque."""
-        for direction in (0, 1):
-            queue = self.by_key.get((direction, STREAM_REQ, request.opaque))
-            if queue and queue[0].request is request:
+        for queue in self._queues(STREAM_REQ, request.opaque):
+            if queue[0].request is request:
                 self._drop(queue[0])
                 return
 
     def awaits(self, request: "Request") -> bool:
         """Return whether a stream request waits for its answer, and was not forgotten meanwhile."""
-        places = ((direction, STREAM_REQ, request.opaque) for direction in (0, 1))
-        return any(each.request is request for place in places for each in self.by_key.get(place, ()))
+        return any(each.request is request for queue in self._queues(STREAM_REQ, request.opaque) for each in queue)
+
+    def _queues(self, opcode: int, opaque: int) -> list[list[UnansweredRequest]]:
+        """Return the requests of an opcode and opaque that wait, those of each end."""
+        places = ((direction, opcode, opaque) for direction in (0, 1))
+        return [self.by_key[place] for place in places if place in self.by_key]
 
     def early(self, direction: int, opcode: int, opaque: int) -> Early | None:
         """Return the first answer that waits for a request of that direction, opcode and opaque."""
@@ -261,8 +265,10 @@ class Exchanges:
             self.backdated_ns = max(self.backdated_ns, request.ts_ns - answer.ts_ns)
 
     def _forget_all(self, forgotten: list[UnansweredRequest]) -> None:
+        """Forget requests whose answers cannot be distinguished from others."""
         for waiting in forgotten:
-            _forgo(waiting)
+            if waiting.request is not None:
+                waiting.request.ambiguous = True
             self._drop(waiting)
 
     def _expire(self, frames: int, now_ns: int | None) -> None:
@@ -291,9 +297,8 @@ class Exchanges:
         if sum(len(self.by_kind[kind]) for kind in alike) < most:
             return
         oldest = min((next(iter(self.by_kind[kind].values())) for kind in alike), key=lambda each: each.frame.number)
-        _forgo(oldest)
         self.forgotten.add((oldest.frame.direction, oldest.frame.opcode))
-        self._drop(oldest)
+        self._forget_all([oldest])
 
     def _drop(self, waiting: UnansweredRequest) -> None:
         frame = waiting.frame
@@ -310,12 +315,6 @@ class Exchanges:
         if frame.opcode == NOOP:
             self.noops.get(frame.direction, {}).pop(frame.number, None)
         self.count -= 1
-
-
-def _forgo(waiting: UnansweredRequest) -> None:
-    """Note that the answer to a request cannot be distinguished from others."""
-    if waiting.request is not None:
-        waiting.request.ambiguous = True
 
 
 def _belongs(early: Early, request: FrameEvent, *, late: bool) -> bool:

@@ -87,9 +87,11 @@ def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
     if known is not None and known.is_sending and known.opaque in (None, opaque):
         request = known.request
         unsure = known.is_behind(frame.direction) or (request is not None and request.ambiguous)
-        if known.ended and unsure and not _answers_close(known, frame):
+        owed = frame.opcode == STREAM_END and known.end is None and frame.get("status") == CLOSED
+        if known.ended and unsure and not owed:
             return StreamAddress(None, True)  # its request, or the answer, may be among what was lost
-        if known.closing and _granted_early(connection, frame):
+        early = connection.exchanges.all_early(1 - frame.direction, STREAM_REQ, opaque) if known.closing else ()
+        if any(each.answer.word == SUCCESS for each in early):
             return StreamAddress(None, True)  # it was requested again, which is captured a little later
         outside = not known.in_order and (frame.opcode not in (MARKER, OSO) or not known.live)
         return StreamAddress(known, outside=outside)
@@ -109,17 +111,6 @@ def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
     return StreamAddress(
         next((each for each in (known, other) if each is not None and each.fits(frame)), None), stray=stray
     )
-
-
-def _answers_close(stream: Stream, frame: FrameEvent) -> bool:
-    """Return whether a message is the STREAM_END that a closed stream still owes to its consumer."""
-    return frame.opcode == STREAM_END and stream.end is None and frame.get("status") == CLOSED
-
-
-def _granted_early(connection: ConnectionState, frame: FrameEvent) -> bool:
-    """Return whether the grant of a stream with the opaque of a message waits for its request."""
-    waiting = connection.exchanges.all_early(1 - frame.direction, STREAM_REQ, frame.opaque)
-    return any(early.answer.word == SUCCESS for early in waiting)
 
 
 def _may_have(stream: Stream, frame: FrameEvent) -> bool:
@@ -174,16 +165,11 @@ def _has_two_markers(stream: Stream) -> bool:
     """Return whether there may be another marker with the same range: for a part without history, or with it."""
     on_disk = stream.snapshot is not None and bool(stream.snapshot.flags & DISK)
     connection = stream.connection
-    if not on_disk or connection.late or _lost_requests_before(stream):
+    consumer = connection.sides[1 - (connection.producer_direction or 0)]
+    if not on_disk or connection.late or NOT_YET < consumer.first_lost_at <= stream.begun_at:
         return on_disk  # the control may be among what was not captured
     control = connection.setup.controls.get("change_streams")
     return control is not None and control.status in (None, SUCCESS) and control.value == "true"
-
-
-def _lost_requests_before(stream: Stream) -> bool:
-    """Return whether bytes of its consumer's side were lost before a stream began."""
-    side = stream.connection.sides[1 - (stream.connection.producer_direction or 0)]
-    return NOT_YET < side.first_lost_at <= stream.begun_at
 
 
 def marker_continues(stream: Stream, start: int, flags: int) -> bool:
@@ -229,16 +215,6 @@ def await_answer(connection: ConnectionState, frame: FrameEvent) -> tuple[Unansw
         frame.opcode == STREAM_REQ and connection.torn and connection.lookup.shares(frame.opaque)
     )
     return waiting, connection.exchanges.ask(waiting, connection.frames, late=late)
-
-
-def take_answer(connection: ConnectionState, frame: FrameEvent, logs: Logs, streams: list[Stream]) -> Stream | None:
-    """Find the request of the answer at hand, learn the answer, and return the stream that it is about."""
-    if connection.server is None and not frame.weak:
-        connection.server = server_by(frame.opcode, frame.direction, response=True)
-    waiting = None
-    if find(frame.opcode).replies:
-        waiting = connection.exchanges.answer(frame, connection.frames, late=connection.starts_late)
-    return learn_answer(connection, frame, waiting, logs, streams)
 
 
 def learn_answer(
@@ -309,7 +285,9 @@ def _answer_to_message(
     if connection.lookup.shares(frame.opaque):
         return None  # of which of them it is is unknown
     if opcode == MARKER:
-        stream.acknowledge_marker(frame)
+        if stream.snapshot is not None:
+            stream.snapshot.acked, stream.snapshot.acked_ns = True, frame.ts_ns
+        stream.own_acks().take(frame)
     if frame.word and len(stream.error_replies) < _COMPLAINTS:
         stream.error_replies += (ErrorReply(opcode, frame.word, frame.number, frame.ts_ns),)
     return stream
@@ -463,8 +441,9 @@ class Ledger:
         window.sends(opcode, length, frame.stream_id, ts_ns)
         if stream is None:
             return None
-        if stream.closed or stream.close_asked:
-            window.sends_behind_close(length, answered=stream.closed)
+        if stream.closed or stream.close_asked:  # its consumer may have forgotten it
+            window.counted.closing += length
+            window.counted.closed += length * stream.closed
         self.notice(frame, stream)
         stream.traffic.take(((opcode, 1, length),), length, ts_ns, frame.number)
         if stream.opaque is None:
@@ -601,20 +580,24 @@ class Ledger:
 
     def learn(self, connection: ConnectionState, frame: FrameEvent) -> Stream | None:
         """Learn a frame that is not a message of a stream, and return the stream that it is about."""
+        opcode, direction = frame.opcode, frame.direction
         if frame.server:  # pushes and their answers: only a server sends the first, only a client the others
             if connection.server is None and not frame.weak:
-                connection.server = 1 - frame.direction if frame.response else frame.direction
+                connection.server = 1 - direction if frame.response else direction
             return None
-        if frame.response:
-            return take_answer(connection, frame, self.logs, self.streams)
-        return self._request(connection, frame)
+        if connection.server is None and not frame.weak and (frame.response or not COUNTED[opcode]):
+            connection.server = server_by(opcode, direction, response=frame.response)
+        if not frame.response:
+            return self._request(connection, frame)
+        waiting = None
+        if find(opcode).replies:
+            waiting = connection.exchanges.answer(frame, connection.frames, late=connection.starts_late)
+        return learn_answer(connection, frame, waiting, self.logs, self.streams)
 
     def _request(self, connection: ConnectionState, frame: FrameEvent) -> Stream | None:
         opcode, direction = frame.opcode, frame.direction
         if COUNTED[opcode]:
             return None  # it travels against the roles of the ends
-        if connection.server is None and not frame.weak:
-            connection.server = server_by(opcode, direction, response=False)
         if connection.producer_direction is None:
             if opcode in _BY_PRODUCER:
                 connection.producer_direction = direction

@@ -4,6 +4,7 @@ Nothing of what frames said by name stays in it as it was: who reads the ledger 
 """
 
 from copy import copy
+from typing import Any
 
 from dcpdump.redact import Redactor, text_holds
 from dcpdump.spec import MESSAGES, find
@@ -35,23 +36,21 @@ def _key(redactor: Redactor, opcode: int, text: str | None) -> str | None:
 
 def _hide(connection: ConnectionState, redactor: Redactor) -> None:
     """Hash the names of a connection, and of what was set and created on it."""
-    message = MESSAGES[DCP_CONTROL]
-    connection.setup.place = None
-    connection.setup.bucket = _key(redactor, SELECT_BUCKET, connection.setup.bucket)
-    connection.setup.name = _key(redactor, DCP_OPEN, connection.setup.name)
-    connection.setup.agent = _key(redactor, HELLO, connection.setup.agent)
-    connection.setup.mechanism = _key(redactor, SASL_AUTH, connection.setup.mechanism)
+    message, setup = MESSAGES[DCP_CONTROL], connection.setup
+    setup.place = None
+    setup.bucket = _key(redactor, SELECT_BUCKET, setup.bucket)
+    setup.name = _key(redactor, DCP_OPEN, setup.name)
+    setup.agent = _key(redactor, HELLO, setup.agent)
+    setup.mechanism = _key(redactor, SASL_AUTH, setup.mechanism)
     connection.identity = _hidden_identity(connection.identity, redactor)
-    for refusal in connection.setup.refusals.values():
+    for refusal in setup.refusals.values():
         refusal.asked = redactor.key(MESSAGES[SELECT_BUCKET], refusal.asked) if refusal.asked else ""
         refusal.said = ""
-    for control in connection.setup.controls.values():
+    for control in setup.controls.values():
         control.key, control.value = redactor.key(message, control.key), redactor.value(message, control.value)
         control.said = ""
-    connection.setup.controls = {control.key: control for control in connection.setup.controls.values()}
-    connection.setup.agreed = {
-        redactor.key(message, key): redactor.value(message, value) for key, value in connection.setup.agreed.items()
-    }
+    setup.controls = {control.key: control for control in setup.controls.values()}
+    setup.agreed = {redactor.key(message, key): redactor.value(message, value) for key, value in setup.agreed.items()}
     connection.collection_names = redactor.settled_names(connection.collection_names)
     for queue in connection.exchanges.by_key.values():
         for waiting in queue:
@@ -64,20 +63,12 @@ def _hide(connection: ConnectionState, redactor: Redactor) -> None:
 def _hidden_identity(identity: Identity, redactor: Redactor) -> Identity:
     """Return hashes that are equal where what a connection says of its consumer was."""
 
-    def hidden(text: str | None) -> str | None:
-        return None if text is None else redactor.text(text, Holds.BUCKET)
+    def hidden(said: Any) -> Any:
+        if isinstance(said, tuple):
+            return tuple(map(hidden, said))
+        return None if said is None else redactor.text(said, Holds.BUCKET)
 
-    def all_hidden(texts: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(redactor.text(text, Holds.BUCKET) for text in texts)
-
-    return Identity(
-        hidden(identity.client_id),
-        hidden(identity.family),
-        hidden(identity.agent),
-        all_hidden(identity.counters),
-        hidden(identity.numberless),
-        all_hidden(identity.numbers),
-    )
+    return Identity._make(map(hidden, identity))
 
 
 def hide_requests(ledger: Ledger, redactor: Redactor) -> None:

@@ -6,7 +6,7 @@ The first clause that holds for certain explains a rollback; where none does, th
 """
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
 from itertools import islice
 from typing import NamedTuple
@@ -143,18 +143,14 @@ def overdue(request: Request, log: Sequence[Entry], purge_seqno: int | None = No
     before, if it is known; not for streams of some collections only, whose collections may not have changed since.
     """
     wanted = asked(request)
-    if wanted is None or not log or not _in_range(request):
+    inside = request.snap_start <= request.start <= (request.snap_end_seqno or 0)
+    if wanted is None or not log or not (inside or wanted.latest):  # else it is refused before anything is compared
         return None
     wanted = wanted.at(log[0].seqno)  # the high seqno is not below that
     if wanted.never_rolled_back or (wanted.start == 0 and not wanted.strict):
         return None
     purged = Purged(None if purge_seqno is None else Purge(0, purge_seqno), None)
     return RollbackReason.PURGE if below(wanted, purged) is Below.YES else compared(wanted, log).clause
-
-
-def _in_range(request: Request) -> bool:
-    """Return whether a request's start is in its snapshot; one that is not is refused before anything is compared."""
-    return request.snap_start <= request.start <= (request.snap_end_seqno or 0) or bool(request.bits & FROM_LATEST)
 
 
 class WhyUnknown(Enum):
@@ -304,7 +300,9 @@ def _judged(case: _Case, fits: list[_Fit], used: Log) -> Explanation:
     if best.compared.clause is None and case.below is not Below.NO:
         text += f"; or {_below(case, 'is')}{_odd(case.request)}"
         return Explanation(RollbackReason.UNKNOWN, text, case.target, best.log, WhyUnknown.SEVERAL)
-    text += _odd(case.request) + _disagrees(case, best)
+    text += _odd(case.request)
+    if best.compared.target not in (None, case.target):
+        text += f"; but that gives {best.compared.target}, not {case.target}"
     excluded = case.purged.most if best.compared.clause is None and case.target == 0 else None
     return Explanation(best.clause, text, best.compared.target, best.log, purge=excluded)
 
@@ -432,11 +430,6 @@ def _below(case: _Case, verb: str, *, known: bool = True) -> str:
     return f"{text}, which was not captured" if known else text
 
 
-def _disagrees(case: _Case, fit: _Fit) -> str:
-    expected = fit.compared.target
-    return "" if expected is None or case.target == expected else f"; but that gives {expected}, not {case.target}"
-
-
 def _odd(request: Request) -> str:
     """Say what is odd about a request in itself."""
     low, start, high = request.snap_start_seqno, request.start_seqno, request.snap_end_seqno
@@ -548,29 +541,29 @@ def find_rollbacks(ledger: Ledger) -> list[Rollback]:
             equal.append(attempt)
     if not found:
         return []
-    retries, clients = _Retries(ledger), Clients(ledger)
-    omitted, out = _omitted(ledger), []
-    for attempts, explanation in _joined([(each, explain(*_clearest(each), ledger)) for each in found]):
+    every = [Attempt(request, stream) for stream in ledger.streams for request in stream.requests]
+    requests, grants = _Attempts(every), _Attempts(each for each in every if each.request.status == SUCCESS)
+    clients, omitted, out = Clients(ledger), _omitted(ledger), []
+    # by the first of equal ones whose request is certain, if any is
+    clearest = [min(attempts, key=lambda each: bool(doubt(*each))) for attempts in found]
+    for attempts, explanation in _joined(
+        [(each, explain(*one, ledger)) for each, one in zip(found, clearest, strict=True)]
+    ):
         attempts.sort(key=_asked)
-        again, granted = retries.after(attempts[-1])
         last = attempts[-1]
+        (again, more), (granted, more_granted) = requests.after(last), grants.after(last)
         lost = None if again is not None else clients.lost_since(last.stream.connection, last.request.answered_ns)
         place, target = _place(last.stream), last.request.rollback_seqno
         behind = max(omitted.get((place, target), 0), omitted.get((place, None), 0))
         if behind > last.request.frame or (again is not None and again.request.after_omitted):
             again, granted = None, None if behind > last.request.frame else granted
             lost = Unknown(Reason.TOO_MANY, "of the many requests since not all were kept")
-        elif lost is None and granted is None and retries.has_more(attempts[-1], granted=again is not None):
+        elif lost is None and granted is None and (more if again is None else more_granted):
             text = f"over {_FURTHER} requests since may be its consumer's, not all were compared"
             lost = Unknown(Reason.TOO_MANY, text)
         least = bool(behind) or _same(last) in crowded
         out.append(Rollback(attempts, explanation, again, granted, lost, least))
     return out
-
-
-def _clearest(attempts: list[Attempt]) -> Attempt:
-    """Return the first of equal rollbacks whose request is certain, if any is."""
-    return min(attempts, key=lambda each: bool(doubt(*each)))
 
 
 #: Clauses that send a client back whenever it asks with the same uuid.
@@ -633,51 +626,33 @@ def _asked(attempt: Attempt) -> Moment:
     return moment(attempt.request.ts_ns, attempt.request.frame)
 
 
-class _Retries:
-    """All requests of a ledger in the order of time, by what they may be a retry of; and those that were granted."""
+class _Attempts:
+    """Requests in the order of time, by what they may be a retry of."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._asked: dict[Hashable, list[Attempt]] = {}
-        self._granted: dict[Hashable, list[Attempt]] = {}
-        every = [Attempt(request, stream) for stream in ledger.streams for request in stream.requests]
-        for attempt in sorted(every, key=_asked):
+    def __init__(self, attempts: Iterable[Attempt]) -> None:
+        self._known: dict[Hashable, list[Attempt]] = {}
+        for attempt in sorted(attempts, key=_asked):
             for place in _places(attempt):
-                self._asked.setdefault(place, []).append(attempt)
-                if attempt.request.status == SUCCESS:
-                    self._granted.setdefault(place, []).append(attempt)
+                self._known.setdefault(place, []).append(attempt)
 
-    def after(self, last: Attempt) -> tuple[Attempt | None, Attempt | None]:
-        """Return the next request for what was rolled back, and the next one that was granted."""
-        return _next(self._asked, last), _next(self._granted, last)
+    def after(self, last: Attempt) -> tuple[Attempt | None, bool]:
+        """Return the first one after another: on its stream, or for the same from no higher than where it was sent.
 
-    def has_more(self, last: Attempt, *, granted: bool) -> bool:
-        """Return whether more requests follow, or more that were granted, than are looked through."""
-        return any(len(later) > _FURTHER for later in _later(self._granted if granted else self._asked, last))
-
-
-def _later(known: dict[Hashable, list[Attempt]], last: Attempt) -> Iterator[Sequence[Attempt]]:
-    """Yield the attempts after one was answered, or asked: on the same stream, and for the same; one too many."""
-    request = last.request
-    when = _asked(last) if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
-    for place in _places(last):
-        attempts = known.get(place, [])
-        at = bisect_right(attempts, when, key=_asked)
-        yield attempts[at : at + _FURTHER + 1]
-
-
-def _next(known: dict[Hashable, list[Attempt]], last: Attempt) -> Attempt | None:
-    """Return the first attempt after one: on the same stream, or for the same from no higher than it may."""
-    here, anywhere = _later(known, last)
-    retries = (
-        each for each in anywhere[:_FURTHER] if _obeys(each, last) and same(each[1].connection, last[1].connection)
-    )
-    return min([*here[:1], *islice(retries, 1)], key=_asked, default=None)
-
-
-def _obeys(attempt: Attempt, last: Attempt) -> bool:
-    """Return whether a request starts where a rollback sent the last one back to, or below."""
-    start, most = attempt.request.start_seqno, last.request.rollback_seqno
-    return start is not None and most is not None and start <= most
+        The second result is whether more follow than are looked through.
+        """
+        request, connection, most = last.request, last.stream.connection, last.request.rollback_seqno
+        when = _asked(last) if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
+        known = (self._known.get(place, []) for place in _places(last))
+        later = ((each, bisect_right(each, when, key=_asked)) for each in known)
+        here, anywhere = (each[at : at + _FURTHER + 1] for each, at in later)
+        lower = (
+            each
+            for each in anywhere[:_FURTHER]
+            if most is not None and each.request.start_seqno is not None and each.request.start_seqno <= most
+        )
+        retries = (each for each in lower if same(each.stream.connection, connection))
+        found = min([*here[:1], *islice(retries, 1)], key=_asked, default=None)
+        return found, max(len(here), len(anywhere)) > _FURTHER
 
 
 def _places(attempt: Attempt) -> tuple[Hashable, Hashable]:

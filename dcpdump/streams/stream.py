@@ -654,12 +654,6 @@ class Stream:
         if self.snapshot is not None:
             self.snapshot.items += count
 
-    def acknowledge_marker(self, answer: FrameEvent) -> None:
-        """Note the consumer's answer to a marker."""
-        if self.snapshot is not None:
-            self.snapshot.acked, self.snapshot.acked_ns = True, answer.ts_ns
-        self.own_acks().take(answer)
-
     def acknowledge(self, seqno: int) -> None:
         """Note a SEQNO_ACKNOWLEDGED."""
         self.own_acks().seqno = seqno

@@ -308,11 +308,6 @@ class Window:
         """Count a message of a stream."""
         self.sends_run(((opcode, 1, length),), int(stream_id > 0), ts_ns, ts_ns)
 
-    def sends_behind_close(self, length: int, *, answered: bool) -> None:
-        """Count a message of a stream that its consumer asked to close: a consumer may have forgotten the stream."""
-        self.counted.closing += length
-        self.counted.closed += length * answered
-
     def needs_each(self, size: int) -> bool:
         """Return whether documents of a size are to be counted one by one: they would fill it, or are early."""
         return self._balance < 0 or (not self.is_blocked and self._balance + size >= self._limit)

@@ -273,7 +273,7 @@ def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
             pending.add(dissection.gaps)
             dissection.gaps.clear()
             yield from events_of(piece, pending.before(piece))
-    yield from [*pending.rest(), *dissection.gaps]
+    yield from [*pending.take(), *dissection.gaps]
 
 
 def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> list[Finding]:
