@@ -153,8 +153,7 @@ class Exchanges:
     def answer(self, answer: FrameEvent, frames: int, *, late: bool = False) -> UnansweredRequest | None:
         """Note an answer, and return its request. An answer without a request waits briefly for it.
 
-        Of STAT there are many answers, until one has no key. ``late``: the beginning of the connection is missing, so
-        the request of an answer may be.
+        Of STAT there are many answers, until one has no key. ``late`` is as for a request.
         """
         kind = 1 - answer.direction, answer.opcode
         place = kind[0], kind[1], answer.opaque

@@ -83,10 +83,7 @@ class Purge(NamedTuple):
 
 
 def shared_place(connection: ConnectionState) -> tuple[str, str] | None:
-    """Return the server and bucket of a connection, where what others bring of these holds for it; else None.
-
-    Where the server is the consumer, a proxy brings what another server said.
-    """
+    """Return the server and bucket of a connection, where what others bring of these holds for it; else None."""
     address, bucket = connection.server_address, connection.setup.bucket
     return None if address is None or bucket is None or connection.role == "consumer" else (address, bucket)
 

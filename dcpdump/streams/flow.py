@@ -226,7 +226,8 @@ class Suspect(NamedTuple):
 
 def forgotten(mark: Mark) -> Iterator[Suspect]:
     """Yield what would be left over if a kind of message were forgotten, or counted as the wire has it."""
-    for opcode, (frames, size) in enumerate(zip(mark.counted.frames, mark.counted.bytes, strict=True), FIRST):
+    counted = mark.counted
+    for opcode, (frames, size) in enumerate(zip(counted.frames, counted.bytes, strict=True), FIRST):
         if not frames:
             continue
         name = find(opcode).name
@@ -239,31 +240,32 @@ def forgotten(mark: Mark) -> Iterator[Suspect]:
             yield Suspect(opcode, f"{name} size", frames, HEADER_LENGTH * frames - size, how)
             size = HEADER_LENGTH * frames
         yield Suspect(opcode, name, frames, size, "")
-    if mark.counted.with_ids:
+    if counted.with_ids:
         how = "the 3 bytes of stream ids not acknowledged"
-        yield Suspect("stream id", "stream id", mark.counted.with_ids, STREAM_ID_SIZE * mark.counted.with_ids, how)
-    for size, behind in ((mark.counted.closed, "closed"), (mark.counted.closing, "to be closed")):
+        yield Suspect("stream id", "stream id", counted.with_ids, STREAM_ID_SIZE * counted.with_ids, how)
+    for size, behind in ((counted.closed, "closed"), (counted.closing, "to be closed")):
         if size:
             how = f"messages of streams that were {behind} not acknowledged"
             yield Suspect("closed streams", "closed streams", 0, size, how)
-    if mark.counted.noops:
+    if counted.noops:
         how = "NOOPs acknowledged, which do not count"
-        yield Suspect("DCP_NOOP", "DCP_NOOP", mark.counted.noops // HEADER_LENGTH, -mark.counted.noops, how)
-    if mark.counted.answers:
+        yield Suspect("DCP_NOOP", "DCP_NOOP", counted.noops // HEADER_LENGTH, -counted.noops, how)
+    if counted.answers:
         how = "answers to stream requests acknowledged, which do not count"
-        yield Suspect("DCP_STREAM_REQ", "DCP_STREAM_REQ", 0, -mark.counted.answers, how)
+        yield Suspect("DCP_STREAM_REQ", "DCP_STREAM_REQ", 0, -counted.answers, how)
 
 
 def versions(mark: Mark) -> Iterator[Suspect]:
     """Yield what would be left over if one version of a message were counted as another."""
-    present = [at for at, frames in enumerate(mark.counted.markers) if frames]
+    counted = mark.counted
+    present = [at for at, frames in enumerate(counted.markers) if frames]
     for at in present:
         for other in range(len(_VERSIONS)):
             if other != at:
-                frames, more = mark.counted.markers[at], MARKER_SIZES[at] - MARKER_SIZES[other]
+                frames, more = counted.markers[at], MARKER_SIZES[at] - MARKER_SIZES[other]
                 how = _counts(f"{_MARKER} {_VERSIONS[at]} as {_VERSIONS[other]}", more)
                 yield Suspect(MARKER, _MARKER, frames, more * frames, how)
-    frames = mark.counted.frames[DELETION - FIRST]
+    frames = counted.frames[DELETION - FIRST]
     if frames:
         for before, after, more in (("V2", "V1", _DELETE_TIME), ("V1", "V2", -_DELETE_TIME)):
             how = _counts(f"DCP_DELETION {before} as {after}", more)
@@ -272,17 +274,18 @@ def versions(mark: Mark) -> Iterator[Suspect]:
 
 def partly(mark: Mark) -> Iterator[Suspect]:
     """Yield what would be left over if only a part of each message of a kind, or of all, were counted."""
-    present = [at for at, frames in enumerate(mark.counted.markers) if frames]
+    counted = mark.counted
+    present = [at for at, frames in enumerate(counted.markers) if frames]
     for at, version in enumerate(_VERSIONS):
         if len([each for each in present if each != at]) > 1:
-            left = sum((MARKER_SIZES[each] - MARKER_SIZES[at]) * mark.counted.markers[each] for each in present)
+            left = sum((MARKER_SIZES[each] - MARKER_SIZES[at]) * counted.markers[each] for each in present)
             how = f"counts each {_MARKER} as {version}"
-            yield Suspect(MARKER, _MARKER, mark.counted.frames[MARKER - FIRST], left, how)
-    values = sum(frames * value for frames, value in zip(mark.counted.markers, _MARKER_VALUES, strict=True))
+            yield Suspect(MARKER, _MARKER, counted.frames[MARKER - FIRST], left, how)
+    values = sum(frames * value for frames, value in zip(counted.markers, _MARKER_VALUES, strict=True))
     if values:
-        frames = sum(mark.counted.markers[1:])
+        frames = sum(counted.markers[1:])
         yield Suspect(MARKER, _MARKER, frames, values, f"counts {_MARKER} V2 without its value")
-    for opcode, (frames, size) in enumerate(zip(mark.counted.frames, mark.counted.bytes, strict=True), FIRST):
+    for opcode, (frames, size) in enumerate(zip(counted.frames, counted.bytes, strict=True), FIRST):
         if not frames or opcode == CACHED_END:
             continue
         name = find(opcode).name
@@ -297,22 +300,22 @@ def partly(mark: Mark) -> Iterator[Suspect]:
 
 def everything(mark: Mark) -> Iterator[Suspect]:
     """Yield what would be left over if all messages were counted otherwise, or others too."""
-    frames, sent = sum(mark.counted.frames), mark.counted.sent
+    counted, frames, sent = mark.counted, sum(mark.counted.frames), mark.counted.sent
     yield Suspect("", "header", frames, HEADER_LENGTH * frames, _counts("messages without their headers", 24))
     yield Suspect("", "header", frames, sent - HEADER_LENGTH * frames, "counts headers alone")
     for what, kinds in (("messages", tuple(_EXTRAS)), ("documents", DOCUMENTS)):
         for version, more in (("V1", 0), ("V2", _DELETE_TIME)):
-            frames = sum(mark.counted.frames[opcode - FIRST] for opcode in kinds)
-            size = sum(_EXTRAS[opcode] * mark.counted.frames[opcode - FIRST] for opcode in kinds)
-            size += more * mark.counted.frames[DELETION - FIRST]
-            size -= (_EXTRAS[MARKER] - 1) * sum(mark.counted.markers[1:]) * (MARKER in kinds)
+            frames = sum(counted.frames[opcode - FIRST] for opcode in kinds)
+            size = sum(_EXTRAS[opcode] * counted.frames[opcode - FIRST] for opcode in kinds)
+            size += more * counted.frames[DELETION - FIRST]
+            size -= (_EXTRAS[MARKER] - 1) * sum(counted.markers[1:]) * (MARKER in kinds)
             kind = f"extras {version}"  # of deletions
             yield Suspect("", kind, frames, size, f"counts {what} without their extras")
             yield Suspect("", kind, frames, size + HEADER_LENGTH * frames, f"counts of {what} key and value alone")
     whole = [each for each in forgotten(mark) if not each.how]
     for what, kinds in _ALONE.items():
         others = [each for each in whole if each.group not in kinds]
-        if others and any(mark.counted.frames[opcode - FIRST] for opcode in kinds):
+        if others and any(counted.frames[opcode - FIRST] for opcode in kinds):
             left = sum(each.bytes for each in others)
             yield Suspect("", "others", sum(each.frames for each in others), left, f"acknowledges {what} alone")
     if mark.received:

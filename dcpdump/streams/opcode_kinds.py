@@ -1,34 +1,19 @@
 """Opcodes as the state of conversations and the rules of ``check`` call them, and kinds of them."""
 
 from dcpdump.batch import document_runs
-from dcpdump.spec.opcodes import DCP_ABORT as ABORT
-from dcpdump.spec.opcodes import DCP_ADD_STREAM as ADD_STREAM
-from dcpdump.spec.opcodes import DCP_BUFFER_ACKNOWLEDGEMENT as BUFFER_ACK
-from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER as CACHED
-from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER_END as CACHED_END
-from dcpdump.spec.opcodes import DCP_CLOSE_STREAM as CLOSE_STREAM
-from dcpdump.spec.opcodes import DCP_COMMIT as COMMIT
-from dcpdump.spec.opcodes import DCP_CONTROL as CONTROL
-from dcpdump.spec.opcodes import DCP_DELETION as DELETION
-from dcpdump.spec.opcodes import DCP_EXPIRATION as EXPIRATION
-from dcpdump.spec.opcodes import DCP_FLUSH as FLUSH
-from dcpdump.spec.opcodes import DCP_GET_FAILOVER_LOG as FAILOVER_LOG
-from dcpdump.spec.opcodes import DCP_MUTATION as MUTATION
-from dcpdump.spec.opcodes import DCP_NOOP as NOOP
-from dcpdump.spec.opcodes import DCP_OPEN as OPEN
-from dcpdump.spec.opcodes import DCP_OSO_SNAPSHOT as OSO
-from dcpdump.spec.opcodes import DCP_PREPARE as PREPARE
-from dcpdump.spec.opcodes import DCP_SEQNO_ACKNOWLEDGED as SEQNO_ACK
-from dcpdump.spec.opcodes import DCP_SEQNO_ADVANCED as ADVANCED
-from dcpdump.spec.opcodes import DCP_SET_VBUCKET_STATE as SET_STATE
-from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER as MARKER
-from dcpdump.spec.opcodes import DCP_STREAM_END as STREAM_END
-from dcpdump.spec.opcodes import DCP_STREAM_REQ as STREAM_REQ
-from dcpdump.spec.opcodes import DCP_SYSTEM_EVENT as SYSTEM_EVENT
-from dcpdump.spec.opcodes import GET_ALL_VB_SEQNOS as ALL_SEQNOS
-from dcpdump.spec.opcodes import GET_FAILOVER_LOG as FAILOVER_LOG_OLD
-from dcpdump.spec.opcodes import HELLO, SASL_AUTH, SASL_LIST_MECHS, SASL_STEP, SELECT_BUCKET, STAT
-from dcpdump.spec.opcodes import OBSERVE_SEQNO as OBSERVE
+from dcpdump.spec import opcodes as spec
+
+HELLO, SASL_LIST_MECHS, SASL_AUTH, SASL_STEP = spec.HELLO, spec.SASL_LIST_MECHS, spec.SASL_AUTH, spec.SASL_STEP
+SELECT_BUCKET, OPEN, CONTROL, NOOP = spec.SELECT_BUCKET, spec.DCP_OPEN, spec.DCP_CONTROL, spec.DCP_NOOP
+STREAM_REQ, ADD_STREAM, CLOSE_STREAM = spec.DCP_STREAM_REQ, spec.DCP_ADD_STREAM, spec.DCP_CLOSE_STREAM
+FAILOVER_LOG, FAILOVER_LOG_OLD = spec.DCP_GET_FAILOVER_LOG, spec.GET_FAILOVER_LOG
+ALL_SEQNOS, OBSERVE, STAT = spec.GET_ALL_VB_SEQNOS, spec.OBSERVE_SEQNO, spec.STAT
+BUFFER_ACK, SEQNO_ACK = spec.DCP_BUFFER_ACKNOWLEDGEMENT, spec.DCP_SEQNO_ACKNOWLEDGED
+MARKER, STREAM_END, SET_STATE = spec.DCP_SNAPSHOT_MARKER, spec.DCP_STREAM_END, spec.DCP_SET_VBUCKET_STATE
+MUTATION, DELETION, EXPIRATION = spec.DCP_MUTATION, spec.DCP_DELETION, spec.DCP_EXPIRATION
+PREPARE, COMMIT, ABORT, FLUSH = spec.DCP_PREPARE, spec.DCP_COMMIT, spec.DCP_ABORT, spec.DCP_FLUSH
+SYSTEM_EVENT, ADVANCED, OSO = spec.DCP_SYSTEM_EVENT, spec.DCP_SEQNO_ADVANCED, spec.DCP_OSO_SNAPSHOT
+CACHED, CACHED_END = spec.DCP_CACHE_TRANSFER, spec.DCP_CACHE_TRANSFER_END
 
 #: Messages of a stream, from the end that has the changes.
 STREAMED = frozenset(
@@ -42,11 +27,3 @@ DOCUMENTS = document_runs.DOCUMENTS
 WITH_VALUES = (*DOCUMENTS, PREPARE)
 #: Messages with a seqno of their own.
 SEQUENCED = (*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED)
-
-__all__ = [
-    "ABORT", "ADD_STREAM", "ADVANCED", "ALL_SEQNOS", "BUFFER_ACK", "CACHED", "CACHED_END", "CLOSE_STREAM", "COMMIT",
-    "CONTROL", "DELETION", "DOCUMENTS", "EXPIRATION", "FAILOVER_LOG", "FAILOVER_LOG_OLD", "FLUSH", "HELLO", "MARKER",
-    "MUTATION", "NOOP", "OBSERVE", "OPEN", "OSO", "PREPARE", "SASL_AUTH", "SASL_LIST_MECHS", "SASL_STEP",
-    "SELECT_BUCKET", "SEQNO_ACK", "SEQUENCED", "SET_STATE", "STAT", "STREAMED", "STREAM_END", "STREAM_REQ",
-    "SYSTEM_EVENT", "WANTED", "WITH_VALUES",
-]  # fmt: skip

@@ -692,10 +692,7 @@ class Resume(NamedTuple):
 
 
 def resume(rollback: Rollback, ledger: Ledger) -> Resume | None:
-    """Return what a client should have sent instead of a request that was rolled back; None where that is not known.
-
-    The ledger is closed.
-    """
+    """Return what a client should have sent instead of a request that was rolled back; None where that is not known."""
     (request, stream), explanation = rollback.attempts[-1], rollback.explanation
     target, wanted = request.rollback_seqno, asked(request)
     if target is None or wanted is None:

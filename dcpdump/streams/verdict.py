@@ -288,7 +288,9 @@ class Judge:
         exists = cause is Cause.STILL_OPEN and request.still_open is not None  # it has a verdict of its own
         if lost is None and later is None and cause is Cause.NOT_MY_VBUCKET:
             lost = self._unseen(stream, request.answered_ns)
-        after = again or ("" if exists else _unknown_again(lost) or self._silence(request))
+        left = self._since(request.answered_ns)
+        silent = "; not requested again" if left is not None and left >= BLOCKED_NS else ""
+        after = again or ("" if exists else _unknown_again(lost) or silent)
         often, lasted_ns = _in_a_row(stream.requests)
         why = f"{status(request.status)}{often}: {explained(request, stream)}{after}"
         if surely:
@@ -318,7 +320,10 @@ class Judge:
             why = f"{to}, {found.often}: a loop{again}"
             return Verdict(VerdictKind.ROLLED_BACK, Cause.LOOP, why, Situation.LOOP, certain=True)
         retried = f", retried {times(stream.requests.count() - 1)}" if len(stream.requests) > 1 else ""
-        then, so = self._not_again(request)
+        left = self._since(request.answered_ns)
+        then, so = Cause.NOT_REOPENED_YET, f"; not requested again {self._by_the_end}, {span(left)} later"
+        if left is None or left >= BLOCKED_NS:
+            then, so = Cause.NOT_ASKED_AGAIN, "; not requested again"
         if lost is None and not again and then is Cause.NOT_ASKED_AGAIN:
             lost = self._unseen(stream, request.answered_ns)
         why = f"{to}{retried}{again or _unknown_again(lost) or so}"
@@ -326,7 +331,6 @@ class Judge:
             return Verdict(VerdictKind.ROLLED_BACK, Cause.ASKED_AGAIN, why)
         if lost is not None:
             return Verdict(VerdictKind.ROLLED_BACK, lost.reason, why, Situation.ROLLED_BACK)
-        left = self._since(request.answered_ns)
         certain = not again and left is not None and left >= self._idle_ns
         return Verdict(VerdictKind.ROLLED_BACK, then, why, Situation.ROLLED_BACK, certain)
 
@@ -359,17 +363,6 @@ class Judge:
             why = f"requested at {clock(request.ts_ns)}, no answer in {span(left)}"
             return Verdict(VerdictKind.STUCK, Cause.NOT_ANSWERED, why, Situation.STUCK, certain=True)
         return Verdict(VerdictKind.ASKED, Cause.NOT_ANSWERED, f"at {clock(request.ts_ns)}, not answered yet")
-
-    def _not_again(self, request: Request) -> tuple[Cause | Reason, str]:
-        """Return that nothing followed a rollback, and whether there was time for it."""
-        left = self._since(request.answered_ns)
-        if left is None or left >= BLOCKED_NS:
-            return Cause.NOT_ASKED_AGAIN, "; not requested again"
-        return Cause.NOT_REOPENED_YET, f"; not requested again {self._by_the_end}, {span(left)} later"
-
-    def _silence(self, request: Request) -> str:
-        left = self._since(request.answered_ns)
-        return "; not requested again" if left is not None and left >= BLOCKED_NS else ""
 
     # -- open --------------------------------------------------------------------------------------------
 

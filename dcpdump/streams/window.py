@@ -44,10 +44,7 @@ def is_settled(frames: int, then_ns: int | None, now_ns: int | None, grace: int 
 
 
 def continues(messages: int, lasting_ns: int, *, out_of_order: bool) -> bool:
-    """Return whether a number of messages beyond a full window shows that its producer ignores it.
-
-    ``out_of_order``: TCP shows that the two directions are.
-    """
+    """Return whether a number of messages beyond a full window shows that its producer ignores it."""
     if out_of_order:
         return messages >= FAR
     return messages >= _MANY or (messages > 1 and lasting_ns >= _LONG_NS)
@@ -63,10 +60,7 @@ class EarlyAck(NamedTuple):
     frame: FrameEvent | None
 
     def is_over(self, now_ns: int | None, messages: int, *, out_of_order: bool) -> bool:
-        """Return whether a message, by its time or by its number, is captured too late for it.
-
-        ``out_of_order``: TCP shows that the two directions are out of order.
-        """
+        """Return whether a message, by its time or by its number, is captured too late for it."""
         if out_of_order and messages - self.messages <= FAR:
             return False
         if self.ts_ns is None or now_ns is None:
