@@ -459,7 +459,9 @@ def _fits(stream: Stream, other: Stream) -> bool:
     if stream.stream_id == other.stream_id:
         return True
     mine, theirs = stream.request, other.request
-    return mine is not None and theirs is not None and mine.purpose == theirs.purpose
+    return (
+        mine is not None and theirs is not None and (mine.collections, mine.scope) == (theirs.collections, theirs.scope)
+    )
 
 
 def _maybe_owners(connection: ConnectionState) -> tuple[Owner, ...]:

@@ -52,9 +52,7 @@ class UnansweredRequest:
     stream: "Stream | None" = None  #: of a stream request
     request: "Request | None" = None
     doubtful: bool = False  #: bytes were lost since, and maybe its answer
-    overlaps: bool = (
-        False  #: bytes were lost just before, and its answer may be among them if the capture is disordered
-    )
+    overlaps: bool = False  #: bytes were lost just before: maybe its answer, if the capture is out of order
     echo: int = 0  #: the number of a request with its opcode and opaque that came instead of its answer
     behind: bool = False  #: others with its opaque were sent before it, and the next answer may be to one of those
 
@@ -74,22 +72,17 @@ class Exchanges:
     with_rules: bool  #: answers for which no request came are kept, until they are taken
     grace: int = GRACE  #: how many frames after an answer its request may still be captured
     count: int = 0  #: requests that wait
-    forgotten: set[RequestKind] = field(
-        default_factory=set
-    )  #: of these an answer may be to a request that was forgotten
+    forgotten: set[RequestKind] = field(default_factory=set)  #: of these an answer may be to a forgotten request
     fresh: set[RequestKey] = field(default_factory=set)  #: requests were taken since bytes were lost last
-    answered: dict[RequestKind, int] = field(
-        default_factory=dict
-    )  #: the number of the latest request that was answered
+    answered: dict[RequestKind, int] = field(default_factory=dict)  #: the latest request that was answered
     unseen: dict[RequestKind, int] = field(default_factory=dict)
     #: the frame before which the request was sent that is not in the capture, of the latest answer to such a one
     torn: bool = False  #: bytes were lost
     lost_ns: int | None = None  #: when that was, the latest
     unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
     by_key: dict[RequestKey, list[UnansweredRequest]] = field(default_factory=dict)
-    by_kind: dict[RequestKind, dict[int, UnansweredRequest]] = field(
-        default_factory=dict
-    )  #: by request number, oldest first
+    #: By kind and the number of the request, oldest first.
+    by_kind: dict[RequestKind, dict[int, UnansweredRequest]] = field(default_factory=dict)
     unjudged: dict[RequestKind, dict[int, UnansweredRequest]] = field(default_factory=dict)
     #: as those, where it is watched closely: of which it may still turn out that no answer comes
     noops: dict[int, dict[int, UnansweredRequest]] = field(default_factory=dict)  #: not doubtful, by direction as above

@@ -1,4 +1,4 @@
-"""A stream request, and what was answered."""
+"""A stream request: what it asks for, what is wrong with it, what was answered, and why it was refused."""
 
 import json
 from collections import Counter
@@ -134,11 +134,6 @@ class Request:
     def begins_below(self, seqno: int) -> bool:
         """Return whether a seqno is above its start; no where the server puts another in its place, or it was lost."""
         return self.start_seqno is not None and seqno > self.start_seqno and not self.bits & FROM_LATEST
-
-    @property
-    def purpose(self) -> tuple[tuple[str, ...] | None, str | None]:
-        """Return which documents it asks for."""
-        return self.collections, self.scope
 
 
 #: How many requests of a stream are kept; of more, some are forgotten.
@@ -572,9 +567,9 @@ def _still_open(request: Request, stream: "Stream") -> str:
         return f"the stream exists already: open on this connection since {since}; {now}"
     before = stream.before
     ended_ns = None if before is None else before.ended_ns or before.closed_ns
-    known = (
-        "none was captured" if ended_ns is None else f"the previous one that was captured ended at {clock(ended_ns)}"
-    )
+    known = "none was captured"
+    if ended_ns is not None:
+        known = f"the previous one that was captured ended at {clock(ended_ns)}"
     return f"the server says that this connection has a stream of the vbucket open; {known}"
 
 

@@ -645,12 +645,9 @@ class _Attempts:
         known = (self._known.get(place, []) for place in _places(last))
         later = ((each, bisect_right(each, when, key=_asked)) for each in known)
         here, anywhere = (each[at : at + _FURTHER + 1] for each, at in later)
-        lower = (
-            each
-            for each in anywhere[:_FURTHER]
-            if most is not None and each.request.start_seqno is not None and each.request.start_seqno <= most
-        )
-        retries = (each for each in lower if same(each.stream.connection, connection))
+        lower = (each for each in anywhere[:_FURTHER] if None not in (most, each.request.start_seqno))
+        retries = (each for each in lower if each.request.start <= (most or 0))
+        retries = (each for each in retries if same(each.stream.connection, connection))
         found = min([*here[:1], *islice(retries, 1)], key=_asked, default=None)
         return found, max(len(here), len(anywhere)) > _FURTHER
 

@@ -1,4 +1,7 @@
-"""Silence: why nothing comes: TCP holds an end up, the producer serves other streams, or NOOPs are missing too."""
+"""Silence: why nothing comes, and what has to come next.
+
+TCP holds an end up, the producer serves other streams, or NOOPs are missing too; or a message, or an answer, is due.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterator

@@ -539,11 +539,8 @@ class Stream:
     @property
     def may_be_of_replica(self) -> bool:
         """Whether its source may be a replica: nothing says that it is an active vbucket, as its request may insist."""
-        connection = self.connection
-        active = (
-            self.flags & (ACTIVE_ONLY | TAKEOVER) or connection.setup.between_nodes or connection.setup.sync_replication
-        )
-        return not active
+        setup = self.connection.setup
+        return not (self.flags & (ACTIVE_ONLY | TAKEOVER) or setup.between_nodes or setup.sync_replication)
 
     @property
     def from_disk(self) -> bool:

@@ -35,7 +35,7 @@ from dcpdump.streams.silence import (
     undecided,
     unfinished,
 )
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import ErrorReply, Snapshot, Stream
 from dcpdump.streams.window import OUT_OF_ORDER_NS
 from dcpdump.streams.wording import clock, reason, seqno, span, status, times
@@ -47,8 +47,9 @@ _ENDS = {
     "fin": (Cause.CLOSED_BY_CLIENT, Cause.CLOSED_BY_SERVER),
     "rst": (Cause.RESET_BY_CLIENT, Cause.RESET_BY_SERVER),
 }
-#: A server closes a connection whose name is taken at once; what came long before explains nothing.
-_SOON_NS = 60 * 1_000_000_000
+#: A server closes a connection whose name is taken at once, and disconnects for an error at once; what came long before
+#: explains nothing.
+_SOON_NS = 60 * SECOND
 
 
 def closing(connection: ConnectionState) -> str:
@@ -81,8 +82,6 @@ def why_closed(connection: ConnectionState) -> str:
 # -- refused messages ---------------------------------------------------------------------------------
 # Errors that a consumer answers to messages of a stream, and for which a producer disconnects.
 
-#: A producer disconnects at once; what came long before its disconnect explains nothing.
-_SOON_NS = 60 * 1_000_000_000
 _TOLERATED = frozenset({NOT_MY_VBUCKET, STREAM_NOT_FOUND, OPAQUE_NO_MATCH})
 #: Any answer to these is taken for the acknowledgement.
 _ACKNOWLEDGED = frozenset({MARKER, SET_STATE})
@@ -123,15 +122,15 @@ def _words_of_reply(stream: Stream, reply: ErrorReply) -> str:
 # -- the verdicts ---------------------------------------------------------------------------------------
 
 #: A stream that brings nothing for so long is looked at twice.
-IDLE_NS = 10 * 1_000_000_000
+IDLE_NS = 10 * SECOND
 #: Being blocked is a state only if it lasts: a full window is what a busy stream has again and again.
-BLOCKED_NS = 1_000_000_000
+BLOCKED_NS = SECOND
 #: By the status of STREAM_END.
 _FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED, FILTER_EMPTY: Cause.FINISHED}
 #: A message may be so much later than the last packet where no clock went back: its direction's is ahead.
-_BACK_NS = 1_000_000_000
+_BACK_NS = SECOND
 #: Messages may come for so long after their consumer ended the connection.
-_ON_ITS_WAY_NS = 1_000_000_000
+_ON_ITS_WAY_NS = SECOND
 #: Ends that are as they should be: nothing has to come after them.
 _EXPECTED = (Cause.FINISHED, Cause.CLOSED, Cause.CLOSED_BY_PRODUCER, Cause.CLOSED_BY_CLIENT)
 #: Those after which nothing is left to be sent, or another stream brings it.
