@@ -347,7 +347,7 @@ def columns() -> list[str]:
 
 def _columns_of(part: Part) -> list[str]:
     if isinstance(part, FlatTable):
-        return [name for slot in part.slots for name in _columns_of(slot.field)]
+        return [name for field in part.fields for name in _columns_of(field)]
     if isinstance(part, Field):
         name = f"{part.key}_names" if isinstance(part.names, Bits) else f"{part.key}_name"
         return [part.key] if part.names is None else [part.key, name]

@@ -143,7 +143,7 @@ def protocol_parts() -> Iterator[Field | Blob | Repeat]:
         for layout in message.layouts:
             for part in (*layout.extras, *layout.parts):
                 if isinstance(part, FlatTable):
-                    yield from (slot.field for slot in part.slots)
+                    yield from part.fields
                 else:
                     yield part
 

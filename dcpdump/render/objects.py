@@ -171,7 +171,7 @@ def _all_properties() -> Iterator[tuple[str, str, Schema]]:
 def _properties(parts: tuple[Part, ...]) -> Iterator[tuple[str, Schema]]:
     for part in parts:
         if isinstance(part, FlatTable):
-            yield from _properties(tuple(slot.field for slot in part.slots))
+            yield from _properties(part.fields)
         elif isinstance(part, Repeat):
             yield part.name, {"type": "array", "items": _item(part)}
             if part.name == "features":

@@ -101,9 +101,9 @@ def _value(parts: tuple[Part, ...]) -> list[str]:
             out += [f"    then {f.label}: as many bytes as {f.size} says" for f in part.fields if isinstance(f, Blob)]
         elif isinstance(part, FlatTable):
             out.append("  a FlatBuffers table (little-endian), slot by slot:")
-            for slot in part.slots:
-                size = f"u{8 * slot.field.width}" if isinstance(slot.field, Field) else "text"
-                out.append(f"    {slot.slot}: {slot.field.label} ({size})")
+            for slot, field in enumerate(part.fields):
+                size = f"u{8 * field.width}" if isinstance(field, Field) else "text"
+                out.append(f"    {slot}: {field.label} ({size})")
     return out
 
 

@@ -22,7 +22,6 @@ from dcpdump.spec.field import (
     Part,
     Presence,
     Repeat,
-    Slot,
     id64,
     seqno,
     u8,
@@ -327,28 +326,28 @@ _TTL = u32("max_ttl", "max ttl")
 
 _COLLECTION_TABLE = FlatTable(
     (
-        Slot(0, _MANIFEST),
-        Slot(1, _SCOPE),
-        Slot(2, _COLLECTION),
-        Slot(3, u8("ttl_valid", "ttl valid")),
-        Slot(4, _TTL),
-        Slot(5, Blob("name_in_scope", "name", holds=Holds.META)),
-        Slot(6, u8("history", "history")),
-        Slot(7, seqno("default_collection_mvs", "default collection MVS")),
-        Slot(8, u8("metered", "metered")),
-        Slot(9, id64("flush_uid", "flush uid")),
+        _MANIFEST,
+        _SCOPE,
+        _COLLECTION,
+        u8("ttl_valid", "ttl valid"),
+        _TTL,
+        Blob("name_in_scope", "name", holds=Holds.META),
+        u8("history", "history"),
+        seqno("default_collection_mvs", "default collection MVS"),
+        u8("metered", "metered"),
+        id64("flush_uid", "flush uid"),
     )
 )
 _DROPPED_COLLECTION_TABLE = FlatTable(
     (
-        Slot(0, _MANIFEST),
-        Slot(1, _SCOPE),
-        Slot(2, _COLLECTION),
-        Slot(3, u8("system_collection", "system collection")),
+        _MANIFEST,
+        _SCOPE,
+        _COLLECTION,
+        u8("system_collection", "system collection"),
     )
 )
-_SCOPE_TABLE = FlatTable((Slot(0, _MANIFEST), Slot(1, _SCOPE), Slot(2, Blob("scope_name", "name", holds=Holds.META))))
-_DROPPED_SCOPE_TABLE = FlatTable((Slot(0, _MANIFEST), Slot(1, _SCOPE), Slot(2, u8("system_scope", "system scope"))))
+_SCOPE_TABLE = FlatTable((_MANIFEST, _SCOPE, Blob("scope_name", "name", holds=Holds.META)))
+_DROPPED_SCOPE_TABLE = FlatTable((_MANIFEST, _SCOPE, u8("system_scope", "system scope")))
 
 
 def _event_layout(event: int, version: int, key: Presence, *value: Part, note: str = "") -> Layout:

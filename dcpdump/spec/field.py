@@ -177,18 +177,10 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Slot:
-    """One field of a FlatBuffers table: its slot number and its type (u8, u32, u64, bool or text)."""
-
-    slot: int
-    field: Field | Blob
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class FlatTable:
-    """A FlatBuffers root table (little-endian, no size prefix, no identifier)."""
+    """A FlatBuffers root table (little-endian, no size prefix, no identifier). A Blob is a text."""
 
-    slots: tuple[Slot, ...]
+    fields: tuple[Field | Blob, ...]  #: by the number of their slot
 
 
 Part = Field | Blob | Repeat | FlatTable

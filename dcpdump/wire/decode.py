@@ -402,9 +402,9 @@ def _flat(tiles: Tiles, table: FlatTable, start: int, end: int) -> int:
         tiles.blob(VALUE, start, end, Section.VALUE)
         tiles.problems.append(Problem(Fault.NOT_FLATBUFFERS, f"no FlatBuffers table: {error}", start, end))
         return end
-    for slot in table.slots:
-        if isinstance(slot.field, Field):
-            tiles.lookup[slot.field.name] = 0  # a slot that is missing has the default
+    for field in table.fields:
+        if isinstance(field, Field):
+            tiles.lookup[field.name] = 0  # a slot that is missing has the default
     at = start
     for placed in slots:
         if start + placed.start > at:

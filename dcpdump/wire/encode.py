@@ -137,7 +137,7 @@ def _names(layout: Layout) -> set[str]:
     """Return the names that ``values`` may use: of extras, fixed fields, groups and slots."""
     names = {field.name for field in layout.extras}
     for part in layout.parts:
-        names |= {slot.field.name for slot in part.slots} if isinstance(part, FlatTable) else {part.name}
+        names |= {field.name for field in part.fields} if isinstance(part, FlatTable) else {part.name}
     return names
 
 
@@ -220,20 +220,20 @@ def _flat(table: FlatTable, values: Values) -> bytes:
     Root offset, vtable, table: the table begins 4 bytes before a multiple of 8, since its first word is 4 bytes wide
     and the 8-byte numbers that follow have to be aligned.
     """
-    present = [slot for slot in table.slots if values.get(slot.field.name)]
-    present.sort(key=lambda slot: -slot.field.width if isinstance(slot.field, Field) else -4)
-    entries = [0] * (1 + max((slot.slot for slot in present), default=-1))
+    present = [(slot, field) for slot, field in enumerate(table.fields) if values.get(field.name)]
+    present.sort(key=lambda each: -each[1].width if isinstance(each[1], Field) else -4)
+    entries = [0] * (1 + max((slot for slot, _ in present), default=-1))
     vtable = 4
     start = vtable + 4 + 2 * len(entries)
     start += (4 - start) % 8
     at, inline, texts = start + 4, b"", b""
-    size = 4 + sum(slot.field.width if isinstance(slot.field, Field) else 4 for slot in present)
-    for slot in present:
-        entries[slot.slot] = at - start
-        name, value = slot.field.name, values[slot.field.name]
-        if isinstance(slot.field, Field):
-            inline += _number(name, value, slot.field.width)[::-1]
-            at += slot.field.width
+    size = 4 + sum(field.width if isinstance(field, Field) else 4 for _, field in present)
+    for slot, field in present:
+        entries[slot] = at - start
+        name, value = field.name, values[field.name]
+        if isinstance(field, Field):
+            inline += _number(name, value, field.width)[::-1]
+            at += field.width
         else:
             text = _bytes(name, value)
             texts += bytes(-(start + size + len(texts)) % 4)

@@ -35,13 +35,13 @@ def place_slots(value: bytes, table: FlatTable) -> list[Placed]:
     if size < 4 or vtable + size > len(value):
         raise FlatError(f"vtable of {size} bytes at {vtable} does not fit")
     found: list[Placed] = []
-    for slot in table.slots:
-        entry = 4 + 2 * slot.slot
+    for slot, field in enumerate(table.fields):
+        entry = 4 + 2 * slot
         if entry + 2 > size:
             continue
         inside = _read(_U16, value, vtable + entry, "vtable entry")
         if inside:
-            found.append(_place(value, root + inside, slot.field))
+            found.append(_place(value, root + inside, field))
     found.sort(key=lambda placed: placed.start)
     for before, after in pairwise(found):
         if before.end > after.start:
@@ -56,14 +56,14 @@ def structure(value: bytes, table: FlatTable) -> list[tuple[int, int]]:
     """
     root = _read(_U32, value, 0, "root offset")
     vtable = root - _read(_I32, value, root, "table")
-    size = min(_read(_U16, value, vtable, "vtable"), 4 + 2 * (1 + max(slot.slot for slot in table.slots)))
+    size = min(_read(_U16, value, vtable, "vtable"), 4 + 2 * len(table.fields))
     words = [(0, 4), (vtable, vtable + size), (root, root + 4)]
-    for slot in table.slots:
-        entry = 4 + 2 * slot.slot
+    for slot, field in enumerate(table.fields):
+        entry = 4 + 2 * slot
         inside = _read(_U16, value, vtable + entry, "vtable entry") if entry + 2 <= size else 0
-        if inside and not isinstance(slot.field, Field):
+        if inside and not isinstance(field, Field):
             at = root + inside
-            text = at + _read(_U32, value, at, slot.field.name)
+            text = at + _read(_U32, value, at, field.name)
             words += [(at, at + 4), (text, text + 4)]
     return words
 

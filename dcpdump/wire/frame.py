@@ -209,7 +209,7 @@ class Frame:
         """Return the fields of a FlatBuffers table that have no bytes, because writers leave zeros out."""
         tables = [part for part in self.layout.parts if isinstance(part, FlatTable)]
         sent = {field.field.name for field in self.fields if field.group == "flat"} if tables else set()
-        fields = [slot.field for table in tables for slot in table.slots if isinstance(slot.field, Field)]
+        fields = [field for table in tables for field in table.fields if isinstance(field, Field)]
         return [field for field in fields if field.name in self.lookup and field.name not in sent]
 
     @property

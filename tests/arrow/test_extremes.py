@@ -67,8 +67,8 @@ def values_of(part: Part) -> Iterator[tuple[Values, str, int]]:
         for number in extremes(part.width):
             yield {part.name: number}, part.name, number
     elif isinstance(part, FlatTable):
-        for slot in part.slots:
-            yield from values_of(slot.field)
+        for field in part.fields:
+            yield from values_of(field)
     elif isinstance(part, Repeat):
         for inner in part.fields:
             for values, _, _ in values_of(inner):

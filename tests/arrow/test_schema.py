@@ -19,7 +19,7 @@ def test_a_field_has_the_width_that_the_table_gives_it() -> None:
     for message in (*MESSAGES.values(), *PUSHES.values()):
         for layout in message.layouts:
             for part in (*layout.extras, *layout.parts):
-                places = [slot.field for slot in part.slots] if isinstance(part, FlatTable) else [part]
+                places = part.fields if isinstance(part, FlatTable) else [part]
                 for place in places:
                     if isinstance(place, Field):
                         column = schema.frames().field("collection" if place.name == "collection_id" else place.key)

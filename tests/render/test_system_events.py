@@ -48,7 +48,7 @@ def test_all_that_ndjson_says_of_an_event_is_in_its_table(event: int) -> None:
     rows = run(f"dcpdump explain -q {text}").out
     fields = json.loads(run(f"dcpdump explain -q -f ndjson {text}").out)["fields"]
     tables = [part for part in frame.layout.parts if isinstance(part, FlatTable)]
-    labels = {slot.field.name: slot.field.label for table in tables for slot in table.slots}
+    labels = {field.name: field.label for table in tables for field in table.fields}
     assert fields["event_name"] == EVENTS[event]
     assert {name for name in labels if name in fields} >= {"manifest_uid", "scope_id"}
     assert [name for name in labels if name in fields and f"\n  {labels[name]} " not in rows] == []

@@ -44,8 +44,8 @@ def arguments(one: Sent) -> dict[str, Any]:
     given |= {"key": one.key} if header.key_length else {}
     for part in one.shape.layout.parts:
         if isinstance(part, FlatTable):  # a table stays bytes
-            for slot in part.slots:
-                given.pop(slot.field.name, None)
+            for field in part.fields:
+                given.pop(field.name, None)
             given["value"] = one.data[24 + header.body_length - header.value_length :]
         elif isinstance(part, Repeat):
             single = len(part.fields) == 1 and isinstance(part.fields[0], Field)

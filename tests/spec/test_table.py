@@ -121,10 +121,8 @@ def parts(layout: Layout) -> tuple[Part, ...]:
 
 
 def leaves(part: Part) -> Iterator[Field | Blob]:
-    if isinstance(part, Repeat):
+    if isinstance(part, (Repeat, FlatTable)):
         yield from part.fields
-    elif isinstance(part, FlatTable):
-        yield from (slot.field for slot in part.slots)
     else:
         yield part
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, NamedTuple
 
-from dcpdump.spec.field import NEVER, Blob, Field, FlatTable, Holds, Message, Part, Repeat, Slot
+from dcpdump.spec.field import NEVER, Blob, Field, FlatTable, Holds, Message, Part, Repeat
 from dcpdump.spec.header import REQUEST_INFOS, RESPONSE_INFOS
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.wire.encode import Item, Values, encode
@@ -192,7 +192,7 @@ def _structured(shape: Shape, parts: tuple[Part, ...]) -> bytes:
         if isinstance(part, Repeat):
             given[part.name] = [_item(part), _item(part)]
         elif isinstance(part, FlatTable):
-            given |= {slot.field.name: _scalar(slot.field) for slot in part.slots}
+            given |= {field.name: _scalar(field) for field in part.fields}
     status = layout.when.get("status", 0)
     data = encode(message, given, response=shape.response, status=status, layout=layout.version)
     return data[24 + layout.extras_length :]
@@ -214,7 +214,7 @@ def _longer(part: Part) -> Part:
     """Return a table that has one more text, as a later release may send it."""
     if not isinstance(part, FlatTable):
         return part
-    return FlatTable((*part.slots, Slot(1 + max(slot.slot for slot in part.slots), Blob("later", "later"))))
+    return FlatTable((*part.fields, Blob("later", "later")))
 
 
 # -- framing extras -----------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ def _part(draw: DrawFn, part: Part) -> Values:
     if isinstance(part, Repeat):
         return {part.name: draw(st.lists(_items(part), min_size=part.least, max_size=4))}
     if isinstance(part, FlatTable):
-        return {slot.field.name: draw(_scalars(slot.field)) for slot in part.slots if draw(st.booleans())}
+        return {field.name: draw(_scalars(field)) for field in part.fields if draw(st.booleans())}
     return {part.name: draw(_scalars(part))}
 
 
