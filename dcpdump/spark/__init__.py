@@ -32,7 +32,6 @@ __all__ = ["register"]
 
 def register(spark: "SparkSession") -> None:
     """Make ``spark.read.format("dcp")`` and ``USING dcp`` read captures in this session."""
-    from dcpdump.spark.data_source import Captures, FilteredCaptures
+    from dcpdump.spark.data_source import Captures
 
-    filtered = spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "true"
-    spark.dataSource.register(FilteredCaptures if filtered else Captures)
+    spark.dataSource.register(Captures)

@@ -54,7 +54,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Captures(DataSource):
-    """The frames of captures. Options: columns, value_bytes, show_secrets, chain, salvage; of streams state, idle."""
+    """The frames of captures.
+
+    Options: columns, value_bytes, show_secrets, chain, salvage, pushdown; of streams state, idle, max_files.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -74,20 +77,17 @@ class Captures(DataSource):
         return from_arrow_schema(pa.schema([whole.field(name) for name in names]))
 
     def reader(self, schema: StructType) -> "FrameReader":
-        """Return a reader."""
-        return FrameReader(self.options, schema)
+        """Return a reader; one that accepts filters only where that is requested.
+
+        Spark up to 4.3 at least keeps the reader of a filtered query for all later ones of the same DataFrame or view,
+        which then lack rows.
+        """
+        pushdown = self.options.get("pushdown", "").lower() == "true"
+        return (FilteringReader if pushdown else FrameReader)(self.options, schema)
 
     def streamReader(self, schema: StructType) -> "StreamReader":
         """Return a reader of captures as they are closed."""
         return StreamReader(self.options, schema)
-
-
-class FilteredCaptures(Captures):
-    """The data source where the session pushes filters down to sources; without that its queries would fail."""
-
-    def reader(self, schema: StructType) -> "FrameReader":
-        """Return a reader that accepts filters."""
-        return FilteringReader(self.options, schema)
 
 
 class SourcePartition(InputPartition):
