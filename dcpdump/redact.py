@@ -18,8 +18,7 @@ from dcpdump.spec.field import Blob, Field, FlatTable, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.startup import dataclass, lazy_pattern
 from dcpdump.wire.collection_names import LAST, Names
-from dcpdump.wire.decode import MASK
-from dcpdump.wire.flat import structure
+from dcpdump.wire.decode import MASK, structure
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.json_text import parse_json
 from dcpdump.wire.value import Body, Item, Meaning

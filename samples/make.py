@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dcpdump.wire.encode import encode
-from dcpdump.wire.key_prefix import leb128
+from dcpdump.wire.value import leb128
 
 sys.path.insert(0, str(Path(__file__).parent.parent))  # run as a script, it is in no package
 

@@ -12,8 +12,7 @@ from dcpdump.net.packet import NO_TIME, Packet
 from dcpdump.wire.frame import Where
 
 if TYPE_CHECKING:
-    from dcpdump.batch.gather import Array
-    from dcpdump.batch.payloads import Facts
+    from dcpdump.batch.gather import Array, Facts
 
 
 #: Bytes of packets in a block: enough for NumPy to be faster, few enough for memory.
@@ -115,7 +114,7 @@ class Block:
     @cached_property
     def facts(self) -> "Facts":
         """Facts of each plain packet, as columns."""
-        from dcpdump.batch.payloads import facts_of
+        from dcpdump.batch.gather import facts_of
 
         return facts_of(self.batch)
 

@@ -20,8 +20,8 @@ from dcpdump.spec.header import (
     STREAM_ID_TAG,
 )
 from dcpdump.spec.names import ACKNOWLEDGE, MOST_DATATYPE, OWN_SEQNO
-from dcpdump.wire.key_prefix import RESERVED_IDS
 from dcpdump.wire.session import COLLECTION_MESSAGES
+from dcpdump.wire.value import RESERVED_IDS
 
 if TYPE_CHECKING:
     from mypy_extensions import i64

@@ -162,7 +162,7 @@ class _ManyFrames:
     """Frames of parts on their way to the sink, which other processes make where there are many."""
 
     def __init__(self, shown: Display, view: View, sink: Sink, jobs: int) -> None:
-        from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
+        from dcpdump.batch.part import is_heavy, pieces_of, thing_of
         from dcpdump.processes import Workers
         from dcpdump.render.plain_formats import Bulk
 

@@ -537,7 +537,7 @@ def is_live(options: Mapping[str, Any], captures: Sequence[str], *, needs_one: b
 
 
 #: What an analysis imports when it needs it.
-_LATER = ("csv", "dcpdump.diagnosis.diagnosis", "dcpdump.batch.rates", "dcpdump.streams.dissection")
+_LATER = ("csv", "dcpdump.diagnosis.diagnosis", "dcpdump.batch.traffic_over_time", "dcpdump.streams.dissection")
 
 
 def interface_source(options: Mapping[str, Any], shown: Display, given: "InputOptions") -> "InterfaceSource":

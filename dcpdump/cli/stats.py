@@ -6,9 +6,8 @@ from typing import Any
 import click
 
 from dcpdump.batch.dissector import Dissection
-from dcpdump.batch.hot_keys import HotKeys
 from dcpdump.batch.part import Part
-from dcpdump.batch.statistics import Statistics
+from dcpdump.batch.statistics import HotKeys, Statistics
 from dcpdump.capture.paths import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command

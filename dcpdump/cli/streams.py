@@ -15,7 +15,7 @@ from dcpdump.streams.verdict import IDLE_NS, Judge
 from dcpdump.text import nearest
 
 if TYPE_CHECKING:
-    from dcpdump.batch.rates import Rates
+    from dcpdump.batch.traffic_over_time import Rates
 
 _BARS = 16
 #: More seconds than any capture lasts: what is asked for as inf.
@@ -29,7 +29,7 @@ class StreamReading(LedgerConsumer):
 
     def __init__(self, asked: AnalysisRequest) -> None:
         if asked.shown.format == "text" and asked.terminal:
-            from dcpdump.batch.rates import Rates  # which needs columns
+            from dcpdump.batch.traffic_over_time import Rates  # which needs columns
 
             self.rates = Rates()
         super().__init__(asked, None if self.rates is None else self.rates.feed)

@@ -14,8 +14,7 @@ from dcpdump.arrow.frame_table import VALUES, FrameTable, batch_of_records, is_c
 from dcpdump.arrow.other_tables import JUDGED, OtherTables
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, NumberPicker, Picked, Picker
-from dcpdump.batch.part import Part, even_groups, joined
-from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
+from dcpdump.batch.part import Part, even_groups, is_heavy, joined, pieces_of, thing_of
 from dcpdump.capture.file import Capture
 from dcpdump.cli.export import cut_notes
 from dcpdump.cli.frame_output import ChoosingConsumer

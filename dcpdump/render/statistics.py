@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from dcpdump.batch.hot_keys import HotKey
-from dcpdump.batch.statistics import Amount, Client, Distribution, Kind, Statistics, TimedAmount
+from dcpdump.batch.statistics import Amount, Client, Distribution, HotKey, Kind, Statistics, TimedAmount
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json

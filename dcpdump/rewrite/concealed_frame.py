@@ -31,8 +31,7 @@ from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, MEMBERS, SNAPPY, XATTR
 from dcpdump.wire.frame import FieldValue, Frame, Section
 from dcpdump.wire.json_text import json_fault
-from dcpdump.wire.key_prefix import SEPARATOR, leb128, read_prefix
-from dcpdump.wire.value import Body, Meaning, decompress, open_value, split_xattrs
+from dcpdump.wire.value import SEPARATOR, Body, Meaning, decompress, leb128, open_value, read_prefix, split_xattrs
 
 # -- values -------------------------------------------------------------------------------------------
 # The replacement has the same length and decodes to the same structure. In a document, the length words of xattrs stay,

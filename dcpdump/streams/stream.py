@@ -14,7 +14,7 @@ from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.phases import Closing, Durable, Phase, PhaseEvent, Takeover, after
 from dcpdump.streams.request import Request, Requests
 from dcpdump.streams.window import FIRST, LAST
-from dcpdump.wire.key_prefix import read_prefix
+from dcpdump.wire.value import read_prefix
 
 if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState

@@ -17,9 +17,8 @@ from dcpdump.startup import dataclass
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Frame, Header, RawFrame, pack_header
 from dcpdump.wire.json_text import json_fault
-from dcpdump.wire.key_prefix import RESERVED_IDS, SEPARATOR, read_prefix
 from dcpdump.wire.session import Session
-from dcpdump.wire.value import Meaning
+from dcpdump.wire.value import RESERVED_IDS, SEPARATOR, Meaning, read_prefix
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ from dcpdump.spec.opcodes import (
 )
 from dcpdump.startup import dataclass
 from dcpdump.wire.frame import Frame
-from dcpdump.wire.key_prefix import RESERVED_IDS, read_prefix
-from dcpdump.wire.value import Meaning, interpret
+from dcpdump.wire.value import RESERVED_IDS, Meaning, interpret, read_prefix
 
 # -- requests that wait for their responses -----------------------------------------------------------
 # A response has the opcode and the opaque of its request, and comes from the other side. Several requests may have one

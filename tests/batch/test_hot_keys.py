@@ -5,9 +5,8 @@ from random import Random
 
 import pytest
 
-from dcpdump.batch import hot_keys
-from dcpdump.batch.hot_keys import HotKeys
-from dcpdump.batch.statistics import Amount
+from dcpdump.batch import statistics
+from dcpdump.batch.statistics import Amount, HotKeys
 from tests.support.conversation import opening, packets, said
 from tests.support.pieces import parts_of
 
@@ -36,7 +35,7 @@ def test_the_keys_with_most_frames_and_those_with_most_bytes_are_listed_with_wha
 
 
 def test_where_not_all_keys_are_kept_no_count_is_further_off_than_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hot_keys, "_LEAST", 16)
+    monkeypatch.setattr(statistics, "_LEAST", 16)
     true = Counter(KEYS)
     found = counted(opening() + MANY, memory=0).top(16)
     assert [row.key.decode() for row in found[:3]] == [key for key, _ in true.most_common(3)]

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from dcpdump.batch.part import Part, joined
-from dcpdump.batch.pickling import is_heavy, pieces_of, thing_of
+from dcpdump.batch.part import Part, is_heavy, joined, pieces_of, thing_of
 from dcpdump.net.packet import Packet
 from dcpdump.render import View
 from dcpdump.render.plain_formats import Bulk

@@ -7,7 +7,7 @@ import pytest
 
 from dcpdump.batch.block import blocks
 from dcpdump.batch.dissector import Dissection
-from dcpdump.batch.rates import Rates
+from dcpdump.batch.traffic_over_time import Rates
 from dcpdump.wire.encode import encode
 from tests.support.packets import NOON, TcpTalk
 from tests.test_bounds import steps
@@ -57,7 +57,7 @@ def test_streams_that_are_known_add_no_work_to_a_part() -> None:
 def test_of_more_streams_than_are_kept_those_are_forgotten_that_were_silent_for_longest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dcpdump.batch.rates._PLACES", 2)
+    monkeypatch.setattr("dcpdump.batch.traffic_over_time._PLACES", 2)
     found = rates(range(4), [7, 8, 7, 9], at_once=False)
     assert [sum(found.of(0, vbucket << 16, NOON, NOON + MS, 1)) for vbucket in (7, 8, 9)] == [2, 0, 1]
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dcpdump.batch.gather import distinct
 from dcpdump.batch.plans import id_length
 from dcpdump.wire.json_text import json_fault, json_faults
-from dcpdump.wire.key_prefix import RESERVED_IDS, leb128, read_prefix
+from dcpdump.wire.value import RESERVED_IDS, leb128, read_prefix
 
 modest = settings(max_examples=60, deadline=None)
 documents = st.recursive(

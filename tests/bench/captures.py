@@ -14,7 +14,7 @@ from typing import Any
 import cramjam
 
 from dcpdump.wire.encode import encode
-from dcpdump.wire.key_prefix import leb128
+from dcpdump.wire.value import leb128
 from tests.support.captures import Record, pcap_header, pcap_record
 from tests.support.conversation import MAX
 from tests.support.packets import ACK, PSH, SYN, flow, segment

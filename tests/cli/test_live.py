@@ -385,7 +385,7 @@ def test_files_rotate_the_newest_are_kept_and_each_is_whole_when_killed(net: Net
 
 _WITHOUT_RIGHTS = """
 import os, sys
-import csv, dcpdump.cli.sniff, dcpdump.cli.diagnose, dcpdump.batch.rates, scapy.arch, scapy.packet
+import csv, dcpdump.cli.sniff, dcpdump.cli.diagnose, dcpdump.batch.traffic_over_time, scapy.arch, scapy.packet
 from dcpdump.cli.main import run
 os.setresuid(65534, 65534, 65534)
 run(sys.argv[1:])

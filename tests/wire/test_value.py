@@ -16,17 +16,19 @@ from dcpdump.wire.encode import Item as Record
 from dcpdump.wire.encode import encode
 from dcpdump.wire.frame import Fault, Frame, RawFrame
 from dcpdump.wire.json_text import MOST_NESTED, MOST_VALUES, NotParsed, json_fault, parse_json
-from dcpdump.wire.key_prefix import Prefix, leb128, read_prefix
 from dcpdump.wire.value import (
     MAX_VALUE,
     MOST_XATTRS,
     Body,
     Item,
     Meaning,
+    Prefix,
     SplitValue,
     decompress,
     interpret,
+    leb128,
     open_value,
+    read_prefix,
     split_xattrs,
 )
 from tests.support.fields import changed, snappy

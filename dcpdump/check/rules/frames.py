@@ -63,9 +63,8 @@ from dcpdump.streams.stream import Stream
 from dcpdump.wire.decode import bare_infos
 from dcpdump.wire.frame import Fault
 from dcpdump.wire.json_text import json_fault, not_json
-from dcpdump.wire.key_prefix import RESERVED_IDS, read_prefix
 from dcpdump.wire.session import ALONE
-from dcpdump.wire.value import decompress, split_xattrs
+from dcpdump.wire.value import RESERVED_IDS, decompress, read_prefix, split_xattrs
 
 # -- frames as such, requests and their answers, and which stream a message belongs to ----------------
 
