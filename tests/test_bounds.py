@@ -18,7 +18,6 @@ import pytest
 from dcpdump.annotate import annotate
 from dcpdump.batch.block import blocks
 from dcpdump.batch.dissector import Dissection
-from dcpdump.batch.resumable import ResumableDissection
 from dcpdump.capture.file import Capture
 from dcpdump.check.evidence import PendingEvidence
 from dcpdump.dissect import Dissector
@@ -448,7 +447,7 @@ def test_names_that_a_dissection_continues_with_count_as_those_that_it_is_told()
     for stops in ((len(some),), (len(some) // 2, len(some))):
         begin, state = 0, None
         for end in stops:
-            dissection = ResumableDissection(Limits(memory=MIB))
+            dissection = Dissection(Limits(memory=MIB))
             if state is not None:
                 dissection.restore(Checkpoint(1, 0, packed(state)).unpacked())
             for block in blocks(some[begin:end]):

@@ -16,11 +16,11 @@ import numpy as np
 
 import dcpdump.batch.scan as state
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, Packets, PcapPlace
+from dcpdump.batch.dissector import Dissection, DissectionState
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of, read_again
-from dcpdump.batch.resumable import DissectionState, ResumableDissection
 from dcpdump.capture.damage import Damage
 from dcpdump.capture.file import Capture
 from dcpdump.capture.source import bytes_read
@@ -328,9 +328,9 @@ class IndexOptions:
     spool_bytes: int = SPOOL_BYTES
     parts: int = 16  #: decoded parts that are kept
 
-    def dissection(self, secrets: Secrets | None) -> ResumableDissection:
+    def dissection(self, secrets: Secrets | None) -> Dissection:
         """Return a new dissection."""
-        return ResumableDissection(self.limits, show_secrets=self.show_secrets, secrets=secrets)
+        return Dissection(self.limits, show_secrets=self.show_secrets, secrets=secrets)
 
 
 class NoLongerKept(LookupError):
@@ -343,7 +343,7 @@ class Replay:
     def __init__(self, blocks: list[KeptPlace], checkpoints: Checkpoints, spool: Spool, options: IndexOptions) -> None:
         self._blocks, self._checkpoints, self._spool, self._options = blocks, checkpoints, spool, options
         self._kept: OrderedDict[int, Part] = OrderedDict()  # by first frame, least recently used first
-        self._dissection: ResumableDissection | None = None  # the dissection of the last part
+        self._dissection: Dissection | None = None  # the dissection of the last part
         self._coming: Iterator[Part] = iter(())  # its next parts
         self.complete = False  #: the input has ended: frames open at its end are made too
 
@@ -389,7 +389,7 @@ class Replay:
         later.add_source(lambda: later.take_all(secrets.renewed()))
         return later
 
-    def _more(self, dissection: ResumableDissection, number: int) -> Iterator[Part]:
+    def _more(self, dissection: Dissection, number: int) -> Iterator[Part]:
         """Yield the parts from a block on, up to the last indexed block."""
         try:
             while number < len(self._blocks):
@@ -402,7 +402,7 @@ class Replay:
             if self._dissection is dissection:
                 self.forget()  # it is at its end
 
-    def _keep(self, dissection: ResumableDissection, some: Iterator[list[Part]]) -> Iterator[Part]:
+    def _keep(self, dissection: Dissection, some: Iterator[list[Part]]) -> Iterator[Part]:
         """Keep the most recently used parts."""
         for parts in some:
             dissection.gaps.clear()

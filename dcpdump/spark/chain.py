@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from dcpdump.arrow.schema import versioned
+from dcpdump.batch.dissector import DissectionState, SavedConnection
 from dcpdump.batch.read_blocks import Begun, LanePlace
-from dcpdump.batch.resumable import DissectionState, SavedConnection
 from dcpdump.capture.file import Capture, CapturePlace, begin
 from dcpdump.capture.pcap import InterfaceDescription, PcapState, SectionState
 from dcpdump.errors import DcpdumpError

@@ -7,10 +7,10 @@ import pyarrow as pa
 
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.block import BLOCK_BYTES, gathered
+from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.part import Part, even_groups, joined
 from dcpdump.batch.read_blocks import Begun, TimelineBlocks
-from dcpdump.batch.resumable import ResumableDissection
 from dcpdump.capture.file import Capture
 from dcpdump.errors import CaptureError
 from dcpdump.filter import FrameFilter
@@ -57,7 +57,7 @@ class Decoding:
         if options.masks.window is not None:
             options.masks.window.start_ns = span.begins_ns  # from which relative times count
         self.table = FrameTable(options.masks, options.value_bytes, redactor=options.redactor)
-        self._dissection = ResumableDissection(options.limits, show_secrets=options.show_secrets, secrets=secrets)
+        self._dissection = Dissection(options.limits, show_secrets=options.show_secrets, secrets=secrets)
 
     def left(self) -> ChainCheckpoint:
         """Return the checkpoint at the end, from which the next captures continue; after the iteration."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,8 +10,8 @@ from dcpdump.arrow.column_builder import batch_of
 from dcpdump.arrow.other_tables import JUDGED, OtherTables
 from dcpdump.arrow.other_tables import files as files_schema
 from dcpdump.batch.block import Block
+from dcpdump.batch.dissector import NOTHING, Picker
 from dcpdump.batch.read_blocks import TimelineBlocks
-from dcpdump.batch.resumable import Resumable, ResumablePicker
 from dcpdump.capture.file import Capture
 from dcpdump.conversation import Missing
 from dcpdump.errors import CaptureError
@@ -21,9 +21,6 @@ from dcpdump.spark.output import Written
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.dissection import Watching
 from dcpdump.tls.secrets import Secrets
-
-if TYPE_CHECKING:
-    from dcpdump.batch.part import Part  # noqa: F401 - named below, in a string
 
 #: About how many bytes of packets are between two checkpoints.
 DISTANCE = 64 * 1024 * 1024
@@ -70,10 +67,6 @@ class Outcome:
         self.left |= other.left
 
 
-class _JudgedIndex(Resumable["Part"], Watching):
-    """A dissection of all frames for the ledger and the rules, with states to continue from."""
-
-
 class Indexing:
     """The indexing of a chain: iterate over its ``rows``, then read ``indexed``.
 
@@ -100,8 +93,8 @@ class Indexing:
         captures will follow.
         """
         options = self._options
-        kind = ResumablePicker if JUDGED.isdisjoint(self._tables) else _JudgedIndex
-        dissection: Any = kind(options.limits, show_secrets=options.show_secrets, secrets=secrets)
+        how: dict[str, Any] = {"limits": options.limits, "show_secrets": options.show_secrets, "secrets": secrets}
+        dissection: Any = Picker(NOTHING, **how) if JUDGED.isdisjoint(self._tables) else Watching(**how)
         self._begin = begin or self._begin
         self._state = self._begin.packed()
         self._from = self._begin, self._state
