@@ -425,28 +425,20 @@ class Dissection(BlockDissector["Part"]):
         return self._part(frames, first, involved)
 
 
-#: The most frames of a block that are decoded one by one, as a number and as a fraction; with more, all become columns.
+#: The most ordinary frames of a block that are decoded one by one, as a number and as a fraction; with more, all frames
+#: become columns.
 FEW, ONE_IN = 64, 64
 #: Bytes of packets in a block: few enough that the data stays in the processor's cache between steps.
 SMALL_BLOCK_BYTES = 512 * 1024
 
 
-def most_of(frames: Frames) -> int:
-    """Return how many of some ordinary frames may be decoded one by one."""
-    return max(FEW, len(frames) // ONE_IN)
-
-
-class Picked(NamedTuple):
-    """Records that may pass the filter, all that do among them; other frames were skipped."""
-
-    records: list[Record]
-
-
+#: A part, or the records that may pass a filter, all that do among them; other frames were skipped.
+Piece = Union[list[Record], "Part"]
 #: A table of headers by which no frame is chosen.
 NOTHING = Wanted(bytes(256), bytes(65_536))
 
 
-class Picker(BlockDissector[Union[Picked, "Part"]]):
+class Picker(BlockDissector[Piece]):
     """A dissector whose pieces are records or parts with all frames that the filter ``wanted`` may choose.
 
     NumPy is imported at the first block with many frames to decode.
@@ -465,17 +457,14 @@ class Picker(BlockDissector[Union[Picked, "Part"]]):
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._wanted = wanted
 
-    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Picked | Part":
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> Piece:
         scan = FilteredScan(frames, first, involved, self._wanted)
-        most = most_of(frames)
+        most = max(FEW, len(frames) // ONE_IN)
         if scan.count(most) > most:
             return self._part(frames, first, involved)
-        return Picked(self._pick(scan, first, len(frames), involved))
-
-    def _pick(self, scan: FilteredScan, first: int, count: int, involved: dict[int, Conversation]) -> list[Record]:
         records: list[Record] = []
         at = -1
-        while (at := scan.next(at + 1)) < count:
+        while (at := scan.next(at + 1)) < len(frames):
             place = scan.place()
             records.append(self._record(involved[place >> 1], place & 1, scan.raw(at), first + at))
         self.tally.dcp_frames += scan.dcp
@@ -496,8 +485,8 @@ class NumberPicker(Picker):
         super().__init__(NOTHING, limits, show_secrets=show_secrets, secrets=secrets)
         self._numbers = numbers
 
-    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Picked | Part":
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> Piece:
         if self._numbers.overlaps(first, first + len(frames) - 1):
             return self._part(frames, first, involved)
         super()._piece(frames, first, involved)
-        return Picked([])
+        return []

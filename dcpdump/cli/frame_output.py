@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.dissector import Picked
+from dcpdump.batch.dissector import Piece
 from dcpdump.cli.options import Display, Selection
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
@@ -119,7 +119,7 @@ class FrameOutput(ChoosingConsumer[Any]):
         if self._output.header is not None:
             self._sink.write(self._output.header())
 
-    def consume(self, pieces: "list[Picked | Part]") -> bool:
+    def consume(self, pieces: list[Piece]) -> bool:
         """Write what is chosen; return whether there are enough."""
         return any(self._take(piece) for piece in pieces)
 
@@ -139,8 +139,8 @@ class FrameOutput(ChoosingConsumer[Any]):
         if self._many is not None:
             self.frames -= self._many.close()
 
-    def _take(self, piece: "Picked | Part") -> bool:
-        if not isinstance(piece, Picked):
+    def _take(self, piece: Piece) -> bool:
+        if not isinstance(piece, list):
             if self._many is None:
                 self._many = _ManyFrames(self._shown, self._view, self._sink, self._jobs)
             if rows := self.chosen_rows(piece, self.frames):
@@ -149,7 +149,7 @@ class FrameOutput(ChoosingConsumer[Any]):
             return self._is_full
         if self._many is not None:
             self._many.write(all=True)  # these frames must not overtake the pending ones
-        for record in piece.records:
+        for record in piece:
             if self._chosen.accepts(record):
                 self._sink.write(self._output.write(self._shown.shown(record), self._view))
                 self.frames += 1

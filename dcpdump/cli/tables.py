@@ -13,7 +13,7 @@ from dcpdump.arrow.folder import SCHEMAS, BackgroundWriter, ReceivedBatches, Tab
 from dcpdump.arrow.frame_table import VALUES, FrameTable, batch_of_records, is_cut
 from dcpdump.arrow.other_tables import JUDGED, OtherTables
 from dcpdump.batch.block import Block
-from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, NumberPicker, Picked, Picker
+from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, NumberPicker, Picker, Piece
 from dcpdump.batch.part import Part, even_groups, is_heavy, joined, pieces_of, thing_of
 from dcpdump.capture.file import Capture
 from dcpdump.cli.export import cut_notes
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 # -- the reading of captures for a query --------------------------------------------------------------
 # No more of them is decoded, and no more rows are made, than it may need.
 
-Piece = Picked | Part
 #: Where no frame becomes a row, none has to be decoded.
 _NO_FRAME = Wanted(bytes(256), bytes(65_536))
 #: Values up to this size make no row long.
@@ -132,7 +131,7 @@ class QueryReading(Consumer[Piece]):
 
     def consume(self, pieces: list[Piece]) -> bool:
         """Keep what rows are to be made of; there are never enough."""
-        self._keep(self._others.take([piece for piece in pieces if not isinstance(piece, Picked)]))
+        self._keep(self._others.take([piece for piece in pieces if not isinstance(piece, list)]))
         if FRAMES in self._query.tables:
             self._pieces += pieces
         return False
@@ -149,11 +148,8 @@ class QueryReading(Consumer[Piece]):
             for _ in steps:
                 pieces, self._pieces = self._pieces, []
                 for piece in pieces:
-                    groups: Iterable[Any] = [piece] if isinstance(piece, Picked) else even_groups([piece])
-                    for group in groups:
-                        batch = self._picked(group.records) if isinstance(group, Picked) else self._fed(group)
-                        if batch is not None:
-                            yield batch
+                    made = [self._picked(piece)] if isinstance(piece, list) else map(self._fed, even_groups([piece]))
+                    yield from (each for each in made if each is not None)
 
     def _batches_of(self, table: str) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows of another table than frames: as they come, and what is known at the end."""
