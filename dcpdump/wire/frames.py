@@ -95,19 +95,6 @@ class Frames:
             [memoryview(piece)[: end - begin] for piece, begin, end in zip(self.pieces, self.begins, ends, strict=True)]
         )
 
-    def starts(self) -> list[int]:
-        """Return where each frame begins in these bytes."""
-        places: list[int] = []
-        for run, data in enumerate(self.pieces):
-            begin: i64 = self.begins[run]
-            left: i64 = (self.firsts[run + 1] if run + 1 < len(self.firsts) else self.count) - self.firsts[run]
-            at: i64 = 0
-            while left > 0:
-                places.append(begin + at)
-                at += HEADER_LENGTH + be32(data, at + 8)
-                left -= 1
-        return places
-
     def add(self, raw: RawFrame, place: int) -> None:
         """Add one frame, which may have bytes missing."""
         if raw.holes or len(raw.data) < raw.length:

@@ -17,8 +17,9 @@ from dcpdump.startup import dataclass
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Frame, Header, RawFrame, pack_header
 from dcpdump.wire.json_text import json_fault
+from dcpdump.wire.resync import value_fits
 from dcpdump.wire.session import Session
-from dcpdump.wire.value import RESERVED_IDS, SEPARATOR, Meaning, read_prefix
+from dcpdump.wire.value import SEPARATOR, Meaning, read_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def _candidates(frame: Frame, data: bytes) -> Iterator[tuple[Header, dict[str, i
         if rest < 0 or not _keeps_what_happened(layout, extras, data[HEADER_LENGTH + header.framing_length :]):
             continue
         for key in sorted(_key_lengths(frame, layout, rest, data)):
-            if _value_fits(layout, rest - key):
+            if value_fits(layout, rest - key):
                 yield header._replace(extras_length=layout.extras_length, key_length=key, body_length=body), extras
 
 
@@ -147,11 +148,6 @@ def _keeps_what_happened(layout: Layout, extras: dict[str, int], data: bytes) ->
             return False
         at += field.width
     return True
-
-
-def _value_fits(layout: Layout, length: int) -> bool:
-    wanted = layout.when.get("value_length", layout.value_length)
-    return length == wanted if wanted is not None else layout.value is not MUST or length > 0
 
 
 def _apply(frame: Frame, data: bytes, header: Header, extras: dict[str, int]) -> Mended:
@@ -201,7 +197,7 @@ def _plausible(frame: Frame, meaning: Meaning) -> bool:
     if meaning.collection is not None or not frame.message.collection_key:
         return _printable(key)
     prefix = read_prefix(key)
-    behind = prefix is not None and not prefix.fault and prefix.collection not in RESERVED_IDS and key[prefix.size :]
+    behind = prefix is not None and prefix.sound and key[prefix.size :]
     return _printable(key) or bool(behind and _printable(behind))
 
 

@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from dcpdump.spec import MESSAGES, PUSHES, find, opcodes
-from dcpdump.spec.field import MUST, NEVER, Layout, Presence
+from dcpdump.spec.field import MUST, NEVER, Layout
 from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, CLIENT_RESPONSE, HEADER_LENGTH, MAGICS, MAX_FRAME
 from dcpdump.spec.statuses import STATUS, SUCCESS
 from dcpdump.wire.frame import Header, unpack_header
@@ -140,10 +140,13 @@ def _lengths_fit(layout: Layout, header: Header) -> bool:
         return False
     if layout.key is MUST and not 1 <= header.key_length <= MAX_KEY:
         return False
+    return value_fits(layout, header.value_length)
+
+
+def value_fits(layout: Layout, length: int) -> bool:
+    """Return whether a layout may have a value of this length."""
     wanted = layout.when.get("value_length", layout.value_length)
-    if wanted is not None:
-        return header.value_length == wanted
-    return layout.value is not Presence.MUST or header.value_length > 0
+    return length == wanted if wanted is not None else layout.value is not MUST or length > 0
 
 
 def begins(data: bytes | bytearray, *, final: bool = False) -> Judgement:

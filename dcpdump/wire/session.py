@@ -6,7 +6,7 @@ inferred.
 """
 
 from collections import OrderedDict
-from typing import Final, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple, TypedDict
 
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, COLLECTIONS, UNDERLYING_DATATYPE
@@ -25,7 +25,7 @@ from dcpdump.spec.opcodes import (
 )
 from dcpdump.startup import dataclass
 from dcpdump.wire.frame import Frame
-from dcpdump.wire.value import RESERVED_IDS, Meaning, interpret, read_prefix
+from dcpdump.wire.value import Meaning, interpret, read_prefix
 
 # -- requests that wait for their responses -----------------------------------------------------------
 # A response has the opcode and the opaque of its request, and comes from the other side. Several requests may have one
@@ -190,19 +190,8 @@ class Interpretation:
     request: SessionRequest | None = None  #: the request of a response
 
 
-class SessionState(TypedDict):
-    """A session as plain values."""
-
-    features: list[int] | None  #: granted by HELLO; None where its response was not captured
-    open_flags: int | None
-    streams: dict[int, int]  #: opaque → vbucket
-    seqnos: dict[int, int]  #: opaque → last by_seqno
-    outstanding: OutstandingState
-    forgot: bool  #: streams were evicted
-    marker_asked: int | None  #: opaque of the request for markers of version 2.2
-    certain: bool  #: keys certainly have collection ids
-    keys_fit: bool
-    keys_tell: bool
+#: The attributes of a session, as plain values.
+SessionState = dict[str, Any]
 
 
 class Session:
@@ -214,37 +203,24 @@ class Session:
         self.streams: dict[int, int] = {}  #: opaque → vbucket of streams that were requested or seen
         self.seqnos: dict[int, int] = {}  #: opaque → last by_seqno
         self.outstanding = Outstanding()
-        self._forgot = False  #: streams were forgotten, so that unknown ones are possible
-        self._marker_asked: int | None = None  # opaque of the request for markers of version 2.2
+        self.forgot = False  #: streams were forgotten, so that unknown ones are possible
+        self.marker_asked: int | None = None  #: opaque of the request for markers of version 2.2
         self.certain = False  #: a message was seen that only a connection with collections carries
         self.keys_fit = True  #: each document key so far may start with a collection id
         self.keys_tell = False  #: at least one does, and is not plain text
 
     def state(self) -> SessionState:
-        """Return the whole state as plain values, for ``restore``."""
-        return {
-            "features": None if self.features is None else sorted(self.features),
-            "open_flags": self.open_flags,
-            "streams": dict(self.streams),
-            "seqnos": dict(self.seqnos),
-            "outstanding": self.outstanding.state(),
-            "forgot": self._forgot,
-            "marker_asked": self._marker_asked,
-            "certain": self.certain,
-            "keys_fit": self.keys_fit,
-            "keys_tell": self.keys_tell,
-        }
+        """Return the whole state as plain values, for ``restore``. Pack it before the session continues."""
+        features = None if self.features is None else sorted(self.features)
+        plain = {"features": features, "outstanding": self.outstanding.state(), "streams": dict(self.streams)}
+        return vars(self) | plain
 
     def restore(self, state: SessionState) -> None:
         """Continue from a state."""
-        features = state["features"]
-        self.features = None if features is None else frozenset(features)
-        self.open_flags = state["open_flags"]
-        self.streams = dict(state["streams"])
-        self.seqnos = dict(state["seqnos"])
-        self.outstanding.restore(state["outstanding"])
-        self._forgot, self._marker_asked = state["forgot"], state["marker_asked"]
-        self.certain, self.keys_fit, self.keys_tell = state["certain"], state["keys_fit"], state["keys_tell"]
+        outstanding, features = Outstanding(), state["features"]
+        outstanding.restore(state["outstanding"])
+        granted = None if features is None else frozenset(features)
+        vars(self).update(state, features=granted, outstanding=outstanding)
 
     @property
     def collections(self) -> bool | None:
@@ -258,7 +234,7 @@ class Session:
     @property
     def complete(self) -> bool:
         """Return whether the connection was captured from its DCP_OPEN on, so that ``streams`` are all its streams."""
-        return self.open_flags is not None and not self._forgot
+        return self.open_flags is not None and not self.forgot
 
     @property
     def held(self) -> int:
@@ -267,7 +243,7 @@ class Session:
 
     def forget(self) -> None:
         """Free memory: forget all streams and requests, but keep what was negotiated."""
-        self._forgot = self._forgot or bool(self.streams)
+        self.forgot = self.forgot or bool(self.streams)
         self.streams.clear()
         self.seqnos.clear()
         self.outstanding.clear()
@@ -308,7 +284,7 @@ class Session:
                 self.streams = OrderedDict(self.streams)
             oldest, _ = self.streams.popitem(last=False)
             self.seqnos.pop(oldest, None)
-            self._forgot = True
+            self.forgot = True
         self.streams[opaque] = vbucket
         if seqno is not None:
             self.seqnos[opaque] = seqno
@@ -362,9 +338,9 @@ class Session:
             if not frame.raw.confidence:
                 self.outstanding.begin()
         elif opcode == DCP_CONTROL and not response and frame.key == b"max_marker_version":
-            self._marker_asked = frame.header.opaque
+            self.marker_asked = frame.header.opaque
         elif opcode == DCP_CONTROL and response and not frame.header.word:
-            self.certain |= frame.header.opaque == self._marker_asked
+            self.certain |= frame.header.opaque == self.marker_asked
         if self.features is None and not response:
             self._infer(frame)
 
@@ -378,13 +354,8 @@ class Session:
         ):
             self.certain = True
         if frame.key and frame.message.collection_key and "clen" not in frame.layout.version:
-            self.infer_from(frame.key)
-
-    def infer_from(self, key: bytes) -> None:
-        """Infer from a document's key, which is not empty, whether keys carry a collection id."""
-        prefix = read_prefix(key)
-        fits = prefix is not None and not prefix.fault and prefix.collection not in RESERVED_IDS
-        if prefix is None or not fits or prefix.size == len(key):
-            self.keys_fit = False
-        elif key[0] == 0 or not 0x20 <= key[0] <= 0x7E:
-            self.keys_tell = True
+            prefix = read_prefix(frame.key)
+            if prefix is None or not prefix.sound or prefix.size == len(frame.key):
+                self.keys_fit = False
+            elif not 0x20 <= frame.key[0] <= 0x7E:
+                self.keys_tell = True

@@ -27,6 +27,11 @@ class Prefix:
     size: int
     fault: str = ""
 
+    @property
+    def sound(self) -> bool:
+        """Return whether a document's key may begin with it."""
+        return not self.fault and self.collection not in RESERVED_IDS
+
 
 def read_prefix(key: bytes) -> Prefix | None:
     """Return the unsigned LEB128 collection id that starts a key; None where the key ends inside it."""
