@@ -25,7 +25,7 @@ from dcpdump.capture.damage import Damage
 from dcpdump.capture.file import Capture
 from dcpdump.capture.source import bytes_read
 from dcpdump.conversation import MissingValues
-from dcpdump.errors import CaptureError, OutputError
+from dcpdump.errors import CaptureError
 from dcpdump.index.columns import (
     GAP_BEFORE,
     HAS_SEQNO,
@@ -41,6 +41,7 @@ from dcpdump.index.columns import (
     SPOOL_BYTES,
     WEAK,
     Columns,
+    not_kept,
 )
 from dcpdump.net.batch import Batch
 from dcpdump.net.limits import DEFAULT, Limits
@@ -54,26 +55,8 @@ from dcpdump.tls.secrets import Secrets
 _START = "start_seqno"
 
 
-class _KnownEnds:
-    """The directions of frames, numbered in the order seen."""
-
-    def __init__(self) -> None:
-        self.ends: list[Ends] = []
-        self._numbers: dict[tuple[int, int], int] = {}
-
-    def of(self, part: Part) -> Array:
-        """Return the number of each frame's direction."""
-        return np.array([self._number(ends) for ends in part.places], np.uint32)[part.place]
-
-    def _number(self, ends: Ends) -> int:
-        number = self._numbers.setdefault((ends.connection, ends.direction), len(self.ends))
-        if number == len(self.ends):
-            self.ends.append(ends)
-        return number
-
-
-def _columns_of(part: Part, places: _KnownEnds) -> dict[str, Array]:
-    """Return the columns of a part."""
+def _columns_of(part: Part, ends: Array) -> dict[str, Array]:
+    """Return the columns of a part. ``ends``: the number of each of its directions among those of the index."""
     header, count = part.header, len(part)
     response = header.response
     planned, seqno, has_seqno = part.plan >= 0, np.zeros(count, np.uint64), np.zeros(count, bool)
@@ -102,7 +85,7 @@ def _columns_of(part: Part, places: _KnownEnds) -> dict[str, Array]:
         "magic": header.magic,
         "vbucket": np.where(response, 0, header.word),
         "status": np.where(response, header.word, 0),
-        "place": places.of(part),
+        "place": ends[part.place],
         "opaque": header.opaque,
         "stream_id": stream_id,
         "seqno": seqno,
@@ -149,9 +132,6 @@ def _take_record(record: Record, row: int, columns: dict[str, Array]) -> None:
         columns["seqno"][row] = seqno
         flags[row] |= HAS_SEQNO
 
-
-# -- replay -------------------------------------------------------------------------------------------
-# Frames are made again by dissecting the input from the checkpoint before them.
 
 # -- checkpoints --------------------------------------------------------------------------------------
 # A checkpoint is a state from which a dissection continues, so that a frame needs no earlier packets.
@@ -237,7 +217,7 @@ class Spool:
         try:
             self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
         except OSError as error:
-            raise _no_place(error) from error
+            raise not_kept("the packets cannot be kept to be read again", error) from error
 
     def write(self, block: Block) -> int:
         """Write a block, and return its offset."""
@@ -251,7 +231,7 @@ class Spool:
             _write(self._file.fileno(), at % self._limit, _HEAD.pack(at, len(data), zlib.crc32(data)))
             _write(self._file.fileno(), at % self._limit + _HEAD.size, data)
         except OSError as error:
-            raise _no_place(error) from error
+            raise not_kept("the packets cannot be kept to be read again", error) from error
         return at
 
     def read(self, place: int) -> Block | None:
@@ -299,13 +279,6 @@ def _read(fd: int, at: int, size: int) -> bytes:
     return b"".join(pieces)
 
 
-def _no_place(error: OSError) -> OutputError:
-    folder = tempfile.gettempdir()
-    return OutputError(
-        f"the packets cannot be kept to be read again: {error.strerror or error}", folder, "TMPDIR=/a/larger/folder"
-    )
-
-
 #: The position from which a block can be read again: in its file, or in the spool.
 KeptPlace = BlockPlace | int
 
@@ -331,6 +304,10 @@ class IndexOptions:
     def dissection(self, secrets: Secrets | None) -> Dissection:
         """Return a new dissection."""
         return Dissection(self.limits, show_secrets=self.show_secrets, secrets=secrets)
+
+
+# -- replay -------------------------------------------------------------------------------------------
+# Frames are made again by dissecting the input from the checkpoint before them.
 
 
 class NoLongerKept(LookupError):
@@ -467,7 +444,8 @@ class Builder:
     def __init__(self, given: IndexInput, options: IndexOptions) -> None:
         self._given, self._options = given, options
         self._dissection = options.dissection(options.secrets)
-        self._places = _KnownEnds()
+        self._numbers: dict[int, int] = {}  # of directions, in the order seen
+        self._ends: list[Ends] = []  # the directions seen since the last update
         self._size = BlockSize(options.block_bytes, min(options.first_bytes, options.block_bytes))
         self._blocks = self._read()
         self._number = 0  # of blocks
@@ -476,7 +454,7 @@ class Builder:
         self._frames = self._answers = self._gaps = 0
         self._begins_ns: int | None = None
         self._before = bytes_read()
-        self._known_ends = self._known_damage = self._evictions = 0
+        self._known_damage = self._evictions = 0
 
     @property
     def waits_for(self) -> int | None:
@@ -532,36 +510,31 @@ class Builder:
         if evictions != self._evictions:
             # A dissection forgets by how much memory it uses; a state has only what later frames need.
             self._evictions, update.evicted, self._since = evictions, True, 0
-        elif self._since >= max(self._distance, self._options.connection_distance * self._connections):
-            self._note_checkpoint(update)
-
-    @property
-    def _connections(self) -> int:
-        return len(self._dissection.conversations)
-
-    def _note_checkpoint(self, update: Update) -> None:
-        if not self._dissection.resumable:
             return
-        self._since = 0
-        state = self._dissection.state()
-        update.checkpoints.append(Checkpoint(state.first, self._number, packed(state)))
+        distance = max(self._distance, self._options.connection_distance * len(self._dissection.conversations))
+        if self._since >= distance and self._dissection.resumable:
+            self._since = 0
+            state = self._dissection.state()
+            update.checkpoints.append(Checkpoint(state.first, self._number, packed(state)))
 
     def _append_all(self, some: Iterable[list[Part]]) -> int:
         """Append the columns of parts, some at a time; return how many of their frames have records."""
         records = 0
         for parts in some:
-            self._append(parts)
             records += sum(len(part.records) for part in parts)
+            for part in parts:
+                self._append(part)
+            self._dissection.gaps.clear()
         return records
 
-    def _append(self, parts: Sequence[Part]) -> None:
-        for part in parts:
-            columns = _columns_of(part, self._places)
-            self._given.columns.append(columns)
-            self._frames += len(part)
-            self._answers += len(columns["answer"])
-            self._gaps += len(columns["gap_frame"])
-        self._dissection.gaps.clear()
+    def _append(self, part: Part) -> None:
+        self._ends += [ends for ends in part.places if ends.place not in self._numbers]
+        numbers = [self._numbers.setdefault(ends.place, len(self._numbers)) for ends in part.places]
+        columns = _columns_of(part, np.array(numbers, np.uint32))
+        self._given.columns.append(columns)
+        self._frames += len(part)
+        self._answers += len(columns["answer"])
+        self._gaps += len(columns["gap_frame"])
 
     def _sum_up(self, update: Update) -> None:
         update.frames, update.answers, update.gaps = self._frames, self._answers, self._gaps
@@ -569,13 +542,6 @@ class Builder:
         update.lost, update.skipped_bytes = tally.lost.values, tally.skipped_bytes
         update.begins_ns = self._begins_ns
         update.bytes_read = bytes_read() - self._before
-        update.ends, self._known_ends = self._places.ends[self._known_ends :], len(self._places.ends)
+        update.ends, self._ends = self._ends, []
         damage = [each for capture in self._given.captures for each in capture.damage]
         update.damage, self._known_damage = damage[self._known_damage :], len(damage)
-
-
-def input_bytes(captures: Sequence[Capture]) -> int | None:
-    """Return the size of the captures' files; None if one is not an ordinary file, or grows."""
-    if not all(capture.rereadable for capture in captures):
-        return None
-    return sum(os.path.getsize(capture.name) for capture in captures)

@@ -4,6 +4,7 @@ import gc
 import os
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -25,7 +26,6 @@ from dcpdump.index.building import (
     Replay,
     Spool,
     Update,
-    input_bytes,
 )
 from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
 from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, started, write_all
@@ -37,16 +37,6 @@ from dcpdump.spec.header import STREAM_ID_LENGTH
 _NICE = 5
 _DOUBLE = b"d"
 _ENDED = "the process that read the capture has ended"
-
-
-def _builder_of(given: IndexInput, options: IndexOptions, *, helped: bool) -> "Builder | _HelperBuilder":
-    """Return the builder of an index: in another process, if ``helped`` and if one can be started."""
-    if helped and can_fork_alone():
-        try:
-            return _HelperBuilder(given, options)
-        except OSError:  # no more processes allowed
-            pass
-    return Builder(given, options)
 
 
 class _HelperBuilder:
@@ -198,18 +188,6 @@ class _ColumnRows:
         return self._stream_ids.astype(np.int64)
 
 
-def matching(columns: Columns, ends: Sequence[Ends], replay: Replay, wanted: Masks, first: int) -> Iterator[_Matched]:
-    """Yield the numbers of matching frames from ``first`` on, in steps."""
-    end = columns.frames
-    for start in range(max(first, 1) - 1, end, _STEP):
-        view = _ColumnRows(columns, ends, slice(start, min(start + _STEP, end)))
-        sure, unsure = _by_columns(view, wanted)
-        if not unsure.any():
-            yield _Matched(view.first, sure)
-        else:
-            yield from _by_parts(view, replay, wanted, sure, unsure)
-
-
 def _by_columns(view: _ColumnRows, wanted: Masks) -> tuple[Array, Array]:
     """Return masks of the frames that pass by their columns, and of those to be decoded."""
     flags = view.flags
@@ -274,10 +252,18 @@ class CaptureIndex:
         ``columns``: empty ones to fill; a process that made them before the fork sees them too.
         """
         options = IndexOptions() if options is None else options
-        self.bytes = input_bytes(captures)  #: of all files; None if unknown
+        #: Of all files; None if one is not an ordinary file, or grows.
+        self.bytes: int | None = None
+        if all(capture.rereadable for capture in captures):
+            self.bytes = sum(os.path.getsize(capture.name) for capture in captures)
         self.columns = Columns() if columns is None else columns  #: of all frames so far
         self._spool = Spool(options.spool_bytes)
-        self._builder = _builder_of(IndexInput(captures, self.columns, self._spool), options, helped=helped)
+        given = IndexInput(captures, self.columns, self._spool)
+        builder: Builder | _HelperBuilder | None = None
+        if helped and can_fork_alone():
+            with suppress(OSError):  # no more processes allowed
+                builder = _HelperBuilder(given, options)
+        self._builder = builder or Builder(given, options)
         self._blocks: list[KeptPlace] = []
         self._checkpoints = Checkpoints(options.memory)
         self._replay = Replay(self._blocks, self._checkpoints, self._spool, options)
@@ -346,7 +332,14 @@ class CaptureIndex:
         """
         if wanted.window is not None and wanted.window.start_ns is None:
             wanted.window.start_ns = self.begins_ns
-        return matching(self.columns, self.ends, self._replay, wanted, first)
+        end = self.frames
+        for start in range(max(first, 1) - 1, end, _STEP):
+            view = _ColumnRows(self.columns, self.ends, slice(start, min(start + _STEP, end)))
+            sure, unsure = _by_columns(view, wanted)
+            if not unsure.any():
+                yield _Matched(view.first, sure)
+            else:
+                yield from _by_parts(view, self._replay, wanted, sure, unsure)
 
     def close(self) -> None:
         """End the other process, and free all memory and files."""

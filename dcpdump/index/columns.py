@@ -90,7 +90,7 @@ class Columns:
                 self._files[name] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
         except OSError as error:
             self.close()
-            raise _no_place(error) from error
+            raise not_kept("the index cannot be kept", error) from error
         self.refresh(0, 0, 0)
 
     def append(self, part: "dict[str, Array]") -> None:
@@ -99,7 +99,7 @@ class Columns:
             for name, column in part.items():
                 _write(self._files[name], column.astype(_KINDS[name], "C", copy=False))
         except OSError as error:
-            raise _no_place(error) from error
+            raise not_kept("the index cannot be kept", error) from error
 
     def refresh(self, frames: int, answers: int, gaps: int) -> None:
         """Set how many frames, responses and gaps are visible."""
@@ -157,6 +157,6 @@ def _write(file: IO[bytes], column: "Array") -> None:
         left = left[os.write(file.fileno(), left) :]
 
 
-def _no_place(error: OSError) -> OutputError:
-    folder = tempfile.gettempdir()
-    return OutputError(f"the index cannot be kept: {error.strerror or error}", folder, "TMPDIR=/a/larger/folder")
+def not_kept(what: str, error: OSError) -> OutputError:
+    """Return the error that a temporary file cannot be written; ``what``: what that means."""
+    return OutputError(f"{what}: {error.strerror or error}", tempfile.gettempdir(), "TMPDIR=/a/larger/folder")
