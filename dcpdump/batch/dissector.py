@@ -37,19 +37,18 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 
-_MEMORY_KEPT = 16 * 1024 * 1024
 #: Bytes that a segment may cost beside its own, when deciding how soon to add up the memory again.
 _SEGMENT = 256
 
 
 @cache
 def _keep_memory() -> None:
-    """Free much memory once in a process: after that the C library keeps up to this much freed memory.
+    """Free much memory once in a process: after that the C library keeps as much freed memory.
 
     Otherwise the memory of each block is returned to the system and requested again, which took an eighth of the time
     of a table.
     """
-    bytes(_MEMORY_KEPT)
+    bytes(16 * 1024 * 1024)
 
 
 class SavedConnection(NamedTuple):

@@ -12,7 +12,7 @@ from dcpdump.big_endian import be16, be32, be64
 from dcpdump.net.packet import NO_TIME
 from dcpdump.spec import find
 from dcpdump.spec.field import Field
-from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
+from dcpdump.spec.header import ALT_CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_EXPIRATION, DCP_MUTATION, DCP_SNAPSHOT_MARKER
 from dcpdump.wire.frames import Frames
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 # A plain document is a mutation, deletion or expiration with a seqno and zeros in reserved fields, without metadata,
 # without the stream id 0, and without a body where none is allowed. Others are examined one by one.
 
-_ENTRY: Final = 16  #: bytes of an entry of a failover log
-_LONGEST_LOG: Final = 256 * _ENTRY
 _PACKED: Final = XATTR | SNAPPY
 _ID_LENGTH: Final = STREAM_ID_LENGTH - 1  #: bytes of a stream id, without the tag of its frame info
 #: The bit of ``Inspected.forms`` for a layout of deletions, by the length of its extras.
@@ -103,15 +101,6 @@ def announced(data: bytes, start: "i64") -> Announced | None:
     completed = be64(data, body + places[3]) if places[3] else None
     flags: int = be32(data, body + places[2])
     return be64(data, body + places[0]), be64(data, body + places[1]), flags, completed
-
-
-def is_bare(data: bytes, start: "i64") -> bool:
-    """Return whether a stream request has extras only, or its response is a grant with a short failover log."""
-    body = be32(data, start + 8)
-    if data[start] == CLIENT_REQUEST:
-        extras: i64 = data[start + 4]
-        return body == extras
-    return not (be16(data, start + 2) or be16(data, start + 6)) and 0 < body <= _LONGEST_LOG and not body % _ENTRY
 
 
 def is_plain(data: bytes, start: "i64") -> bool:

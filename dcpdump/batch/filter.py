@@ -11,7 +11,7 @@ import numpy as np
 
 from dcpdump.batch.ends import BLANK, Ends
 from dcpdump.batch.gather import Array
-from dcpdump.batch.part import Group, Part, responses
+from dcpdump.batch.part import RESPONSE, Group, Part
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses
 from dcpdump.filter.choices import (
     CollectionChoice,
@@ -176,7 +176,7 @@ def _vbucket(text: str) -> HeaderMask:
 def _kind(text: str) -> HeaderMask:
     kinds = clauses.parse_kinds(text)
     table = np.array(["request" in kinds, "response" in kinds])
-    return lambda part: table[responses(part.header.magic).astype(np.intp)]
+    return lambda part: table[RESPONSE[part.header.magic].astype(np.intp)]
 
 
 def _status(text: str) -> HeaderMask:
@@ -184,12 +184,12 @@ def _status(text: str) -> HeaderMask:
     table = np.full(65_536, not wanted)
     table[list(wanted)] = True
     table[list(excluded)] = False
-    return lambda part: responses(part.header.magic) & table[part.header.status]
+    return lambda part: RESPONSE[part.header.magic] & table[part.header.status]
 
 
 def _latency(_text: str) -> HeaderMask:
     """Pass responses, the only frames with a latency; the record decides about each."""
-    return lambda part: responses(part.header.magic)
+    return lambda part: RESPONSE[part.header.magic]
 
 
 def _opaque(text: str) -> HeaderMask:

@@ -118,11 +118,7 @@ class Facts:
 def facts_of(batch: Batch) -> Facts:
     """Read the headers of all packets of a batch."""
     starts, ends, links = (np.array(column, np.int64) for column in (batch.starts, batch.ends, batch.links))
-    return facts(np.frombuffer(batch.data, np.uint8), starts, ends, links)
-
-
-def facts(data: Array, starts: Array, ends: Array, links: Array) -> Facts:
-    """Read the headers of all packets; ``starts`` and ``ends``: offsets in ``data``."""
+    data = np.frombuffer(batch.data, np.uint8)
     count = len(starts)
     found = Facts(np.full(count, -1, np.int64), [], *(np.zeros(count, kind) for kind in _KINDS))
     flows: dict[bytes, int] = {}

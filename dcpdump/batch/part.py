@@ -89,7 +89,8 @@ class Headers:
     @property
     def response(self) -> Array:
         """A mask of the responses, by their magic."""
-        return responses(self.magic)
+        found: Array = RESPONSE[self.magic]
+        return found
 
     @property
     def server(self) -> Array:
@@ -119,14 +120,9 @@ def _table(*values: int) -> Array:
 
 
 _FLEXIBLE = _table(*(each.value for each in MAGICS.values() if each.flexible))
-_RESPONSE = _table(*(each.value for each in MAGICS.values() if each.response))
+#: By magic: whether it is that of a response.
+RESPONSE = _table(*(each.value for each in MAGICS.values() if each.response))
 _SERVER = _table(*(each.value for each in MAGICS.values() if each.server))
-
-
-def responses(magic: Array) -> Array:
-    """Return a mask of the magics of responses."""
-    found: Array = _RESPONSE[magic]
-    return found
 
 
 def _lengths(raw: Array) -> tuple[Array, Array, Array]:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dcpdump.batch.document_runs import is_bare
 from dcpdump.batch.plans import PLANS, Plan, body_of, id_length, key_length, plan_of
 from dcpdump.big_endian import be16, be32, be64
 from dcpdump.conversation import Conversation
@@ -293,6 +292,8 @@ REQUEST: Final = 3
 RESPONSE: Final = 4
 WANTED: Final = 5  #: it is decoded, unless so many are that columns are faster
 
+_ENTRY: Final = 16  #: bytes of an entry of a failover log
+_LONGEST_LOG: Final = 256 * _ENTRY
 _NO_VALUE: Final = bytes((0, 0, 0, 48))  #: the body length of a request without a body
 
 
@@ -314,7 +315,7 @@ _TREATMENTS: Final = _treatments()
 class FilteredScan(Scan):
     """A pass over frames, some of which a filter may choose: go through these with ``next``.
 
-    ``strict``: stream requests and their responses are decoded too, unless they are bare and the connection's HELLO was
+    ``strict``: stream requests and their responses are decoded too, unless they are numbers only and the connection's HELLO was
     captured.
     """
 
@@ -387,7 +388,7 @@ class FilteredScan(Scan):
                 self._update(start, PLANS[number], False)
             else:
                 if treatment != NEIGHBOUR:
-                    if self._strict and (self._session.features is None or not is_bare(data, start)):
+                    if self._strict and (self._session.features is None or not _numbers_only(data, start)):
                         break
                     self.dcp += 1
                 self._pair(self._first + at, start)
@@ -408,6 +409,15 @@ class FilteredScan(Scan):
         if session.features is None and data[start + 8 : start + 12] != _NO_VALUE:
             session.certain = True
             self._look()
+
+
+def _numbers_only(data: bytes, start: "i64") -> bool:
+    """Return whether a stream request has extras only, or its response is a grant with a short failover log."""
+    body = be32(data, start + 8)
+    if data[start] == CLIENT_REQUEST:
+        extras: i64 = data[start + 4]
+        return body == extras
+    return not (be16(data, start + 2) or be16(data, start + 6)) and 0 < body <= _LONGEST_LOG and not body % _ENTRY
 
 
 def _treatment(data: bytes, start: "i64", opcodes: bytes, vbuckets: bytes) -> "i64":

@@ -65,10 +65,6 @@ class CollectionNames:
         found = [_take(self._collections, number, (frame, name, scope)) for number, name, scope in said.collections]
         return any(scopes) or any(found)
 
-    @property
-    def _tables(self) -> tuple[dict[int, list[_Said]], ...]:
-        return self._collections, self._scopes
-
     def path(self, collection: int, frame: int = LAST) -> str | None:
         """Return ``scope.collection``, as known at a frame; without the scope where that has no name; or None."""
         said = _at(self._collections, collection, frame)

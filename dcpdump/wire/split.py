@@ -228,10 +228,6 @@ class FrameSplitter:
         self._doubtful = False  # no frame has been seen, and the first header was damaged
         self.foreign = False  # this is another protocol; no frames are searched for
 
-    def ask(self, streams: Streams) -> None:
-        """Replace the object that is asked for the streams of the connection."""
-        self._streams = streams
-
     def state(self) -> SplitterState:
         """Return all that decides where it cuts the next bytes, as plain values, for ``restore``."""
         held = self._held
