@@ -64,7 +64,7 @@ def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False, breaks: Br
             one = _annotate(part[at:end], len(out) + 1, session, show_secrets, breaks)
             record = one.record
             if record.frame.header.opcode in NAMING and (said := said_by(record.frame, record.meaning.document, "")):
-                names.take(said, server, record.number)
+                names.learn(said, server, record.number)
             one = replace(one, record=replace(record, names=names))
             stray = part[at] not in MAGICS and end < len(part) and end - at != one.record.frame.raw.length
             out.append(replace(one, frame_at=end) if stray else one)

@@ -452,7 +452,7 @@ class Dissector:
 
     def _name(self, conversation: Conversation, said: Said, number: int) -> bool:
         """Store the names of collections in a frame; return whether any may be new."""
-        return conversation.names.take(said, self.names, number)
+        return conversation.names.learn(said, self.names, number)
 
 
 def _protocol(data: bytes) -> str:

@@ -174,7 +174,7 @@ class BlockSize:
         """Return a number of bytes as a BlockSize; a BlockSize as it is."""
         return cls(size) if isinstance(size, int) else size
 
-    def take(self) -> int:
+    def next_size(self) -> int:
         """Return the size of the next block."""
         found, self._next = self._next, self.usual
         return found
@@ -187,7 +187,7 @@ class BlockSize:
 def blocks(packets: Iterable[Packet | PlainRun], size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
     """Gather packets, and runs of them, into blocks of about ``size`` bytes."""
     sizes = BlockSize.of(size)
-    want = sizes.take()
+    want = sizes.next_size()
     held: list[Packet] = []
     runs: list[PlainRun] = []
     have = 0
@@ -206,7 +206,7 @@ def blocks(packets: Iterable[Packet | PlainRun], size: int | BlockSize = BLOCK_B
             have += len(each[3])
         if have >= want or len(held) >= BLOCK_PACKETS:
             yield gathered(held) if held else joined(runs)
-            held, runs, have, want = [], [], 0, sizes.take()
+            held, runs, have, want = [], [], 0, sizes.next_size()
     if held or runs:
         yield gathered(held) if held else joined(runs)
 

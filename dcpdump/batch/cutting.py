@@ -52,7 +52,7 @@ class Cutting:
         """Return whether no more frames should be added."""
         return self.begun + self.frames.weight >= self._most
 
-    def take(self, segments: Segments, at: int, *, opened: bool = False) -> int:
+    def cut(self, segments: Segments, at: int, *, opened: bool = False) -> int:
         """Cut segments from ``at`` on until it is full; return the first that was not cut here.
 
         ``opened``: the segments are decrypted text; encrypted segments are not cut here.
@@ -83,17 +83,19 @@ class Cutting:
                 else:
                     conversation.before[direction] += size
             else:
-                stop = self._cut(segments, at, stop, conversation, splitter)
+                stop = self._cut_direction(segments, at, stop, conversation, splitter)
                 if stop == at:
                     return at
             at = stop
         return at
 
-    def _cut(self, segments: Segments, at: int, stop: int, conversation: Conversation, splitter: FrameSplitter) -> int:
+    def _cut_direction(
+        self, segments: Segments, at: int, stop: int, conversation: Conversation, splitter: FrameSplitter
+    ) -> int:
         """Cut segments ``at`` … ``stop``-1, all of one direction, up to the first that is not ordinary."""
         frames, tally, pieces, place = self.frames, self._tally, segments.pieces, segments.places[at]
         offset, have, before, size = splitter.offset, splitter.held, len(frames), frames.size
-        while (used := splitter.take(pieces[at:stop], frames, place)) < 0:
+        while (used := splitter.cut_many(pieces[at:stop], frames, place)) < 0:
             self._reach = _LEAST
             reach, stop = have, at
             while reach + len(pieces[stop]) <= frames.fault:

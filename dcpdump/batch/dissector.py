@@ -196,7 +196,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         """Cut the bytes of segments into frames."""
         self._note_sources(segments)
         at, count = 0, len(segments)
-        while (at := self._cutting.take(segments, at)) < count:
+        while (at := self._cutting.cut(segments, at)) < count:
             if not self._cutting.full:
                 conversation = self.conversations.get(segments.places[at] >> 1)
                 if conversation is not None and conversation.tls is not None:
@@ -233,7 +233,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
             texts = segments.of_same_packets()
             at, events = tls.run(segments, at, stop, texts)
             row, count = 0, len(texts)
-            while (row := self._cutting.take(texts, row, opened=True)) < count:
+            while (row := self._cutting.cut(texts, row, opened=True)) < count:
                 if not self._cutting.full:
                     self._follow(conversation, place & 1, texts.event(row).event)
                     row += 1

@@ -48,7 +48,7 @@ class Named:
         self.unnamed: i64 = unnamed  #: bits without a name
         self.values = values  #: values with a name; None: any
 
-    def takes(self, data: bytes, start: "i64") -> bool:
+    def accepts(self, data: bytes, start: "i64") -> bool:
         """Return whether the field's value has a name; the extras, or the value, begin at ``start``."""
         at = start + self.at
         value: i64 = data[at]
@@ -102,11 +102,11 @@ class Plan:
         if self.value_length >= 0 and self.value_length != value_length:
             return False
         for each in self._when:  # noqa: SIM110 - a generator would take most of the time
-            if not each.takes(data, extras):
+            if not each.accepts(data, extras):
                 return False
         return True
 
-    def takes(self, data: bytes, extras: "i64", key: "i64", value: "i64", stop: "i64") -> bool:
+    def accepts(self, data: bytes, extras: "i64", key: "i64", value: "i64", stop: "i64") -> bool:
         """Return whether key, value and metadata are present as the layout requires, and every value has a name.
 
         The numbers are offsets in ``data``: of the extras, the key, the value, and the frame's end.
@@ -122,10 +122,10 @@ class Plan:
         if self.tail_at >= 0 and be16(data, extras + self.tail_at) > length:
             return False
         for each in self._named:
-            if not each.takes(data, extras):
+            if not each.accepts(data, extras):
                 return False
         for each in self._named_in_value:  # noqa: SIM110
-            if not each.takes(data, value):
+            if not each.accepts(data, value):
                 return False
         return True
 
@@ -214,7 +214,7 @@ def plan_of(data: bytes, start: "i64") -> "i64":
         return -1
     for plan in candidates:
         if plan.chooses(data, extras, stop - value):
-            fits = data[start + 5] <= plan.most_datatype and plan.takes(data, extras, key, value, stop)
+            fits = data[start + 5] <= plan.most_datatype and plan.accepts(data, extras, key, value, stop)
             return plan.number if fits else -1
     return -1
 

@@ -63,7 +63,7 @@ class PlainPcap:
                 return
             count_read(len(head))
             self._state = PcapState(head, None, None)
-            self.at, want = self.at or HEADER_SIZE, sizes.take()
+            self.at, want = self.at or HEADER_SIZE, sizes.next_size()
             while True:
                 file.seek(self.at)
                 data = file.read(want)
@@ -81,7 +81,7 @@ class PlainPcap:
                     return
                 if len(data) < want and used < len(data):
                     return
-                want = sizes.take() if used else want + sizes.usual
+                want = sizes.next_size() if used else want + sizes.usual
 
     def read_again(self, place: PcapPlace) -> Block | None:
         """Return a block that was yielded before; None if the file has changed."""
@@ -241,7 +241,7 @@ class TimelineBlocks:
         held: list[Packet] = []
         have = 0
         while (lane := self._next()) is not None:
-            block, begin, end = lane.take(self._limit())
+            block, begin, end = lane.packets_before(self._limit())
             if held or end - begin < len(block):
                 held += block.packets[begin:end]
                 have += sum([len(packet[3]) for packet in held[begin - end :]])
@@ -321,7 +321,7 @@ class _Lane:
         self.ready = True
         return True
 
-    def take(self, limit: tuple[int, str, int] | None) -> tuple[Block, int, int]:
+    def packets_before(self, limit: tuple[int, str, int] | None) -> tuple[Block, int, int]:
         """Return the packets before ``limit``, at least one: their block, the first row, and the row after the last."""
         block, begin = self._block, self._row
         assert block is not None
@@ -358,7 +358,7 @@ def arriving_blocks(capture: Capture, size: int | BlockSize) -> Iterator[Block |
         return
     window, header, seconds = begun
     sizes = BlockSize.of(size)
-    want = sizes.take()
+    want = sizes.next_size()
     while True:
         window.gather(want)  # at first there may be records after the header that was read
         found = plain_block(window.data, header, seconds, capture.health.packets, capture.name)
@@ -367,7 +367,7 @@ def arriving_blocks(capture: Capture, size: int | BlockSize) -> Iterator[Block |
             capture.passed(len(found.block), seconds)
             yield found.block
         # The next record may be larger than a block; no more than it needs is requested, since it may come slowly.
-        want = len(window.data) + sizes.usual if found.block is None else sizes.take()
+        want = len(window.data) + sizes.usual if found.block is None else sizes.next_size()
         if not found.plain or (window.ended and found.block is None):
             return
         if not window.ready(0):

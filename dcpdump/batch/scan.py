@@ -315,8 +315,8 @@ _TREATMENTS: Final = _treatments()
 class FilteredScan(Scan):
     """A pass over frames, some of which a filter may choose: go through these with ``next``.
 
-    ``strict``: stream requests and their responses are decoded too, unless they are numbers only and the connection's HELLO was
-    captured.
+    ``strict``: stream requests and their responses are decoded too, unless they are numbers only and the connection's
+    HELLO was captured.
     """
 
     def __init__(

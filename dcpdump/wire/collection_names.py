@@ -59,10 +59,10 @@ class CollectionNames:
         self._collections: dict[int, list[_Said]] = {}
         self._scopes: dict[int, list[_Said]] = {}
 
-    def take(self, said: Said, frame: int) -> bool:
+    def learn(self, said: Said, frame: int) -> bool:
         """Store the names that a frame gives, and return whether one is new."""
-        scopes = [_take(self._scopes, number, (frame, name, none)) for number, name, none in said.scopes]
-        found = [_take(self._collections, number, (frame, name, scope)) for number, name, scope in said.collections]
+        scopes = [_store(self._scopes, number, (frame, name, none)) for number, name, none in said.scopes]
+        found = [_store(self._collections, number, (frame, name, scope)) for number, name, scope in said.collections]
         return any(scopes) or any(found)
 
     def path(self, collection: int, frame: int = LAST) -> str | None:
@@ -107,7 +107,7 @@ class CollectionNames:
             yield number, said[-1][1]
 
 
-def _take(table: dict[int, list[_Said]], number: int, said: _Said) -> bool:
+def _store(table: dict[int, list[_Said]], number: int, said: _Said) -> bool:
     """Store a name, and return whether it is new."""
     known = table.get(number)
     if known is None:
@@ -185,7 +185,7 @@ class ConnectionNames:
             self._own = make.another()
         return self._own
 
-    def take(self, said: Said, make: "ServerNames", frame: int) -> bool:
+    def learn(self, said: Said, make: "ServerNames", frame: int) -> bool:
         """Store what a frame says of names, and return whether any may be new.
 
         From the frame on that confirms a bucket, the names of the server's bucket are used. Only the first bucket that
@@ -199,7 +199,7 @@ class ConnectionNames:
                 self._shared, self._since = make.of_bucket(self._asked), frame
             return new
         make.count(len(said.collections) + len(said.scopes))
-        return self.own(make).take(said, frame)
+        return self.own(make).learn(said, frame)
 
 
 class ServerNames:

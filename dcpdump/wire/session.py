@@ -120,7 +120,7 @@ class Outstanding:
         if queue and (queue[0] < self._sure or place[1] in ALONE):
             self._forget(place)
         if len(self._asked) >= MAX_OUTSTANDING:
-            self._take(next(iter(self._asked.values()))[0])
+            self._answer_first(next(iter(self._asked.values()))[0])
             self._doubt()
         self._asked[self._serial] = place, asked
         self._queues.setdefault(place, []).append(self._serial)
@@ -136,7 +136,7 @@ class Outstanding:
 
     def answer(self, place: Place) -> SessionRequest | None:
         """Note a response, and return the request that it answers."""
-        found = self._take(place)
+        found = self._answer_first(place)
         if found is None and self._whole and place[1] in PAIRED and len(self._early) < _EARLY:
             self._early[place] = self._early.get(place, 0) + 1
         return found
@@ -161,7 +161,7 @@ class Outstanding:
         self._whole = False
         self._early.clear()
 
-    def _take(self, place: Place) -> SessionRequest | None:
+    def _answer_first(self, place: Place) -> SessionRequest | None:
         found = self.first(place)
         if found is not None:
             queue = self._queues[place]

@@ -22,7 +22,7 @@ _MARK: Final = 256
 _HOLE: Final = 128
 
 
-class Held:
+class PendingBytes:
     """The bytes that wait in a splitter, from ``offset`` of their direction on. Zeros stand for lost bytes."""
 
     __slots__ = ("data", "hole_bytes", "holes", "least", "marks", "offset", "segment")
@@ -86,7 +86,7 @@ class Held:
         if len(self.marks) > 1:
             del self.marks[: bisect_right(self.marks, self.offset, key=itemgetter(0))]
 
-    def take(self, data: bytes, used: int) -> None:
+    def keep_after(self, data: bytes, used: int) -> None:
         """Replace the held bytes by those of ``data`` after its first ``used``; the caller then calls ``mark``."""
         if used:
             self.offset += used
@@ -206,11 +206,11 @@ class FrameSplitter:
     __slots__ = (
         "_confidence",
         "_doubtful",
-        "_held",
         "_joining",
         "_lost",
         "_need",
         "_passing",
+        "_pending",
         "_state",
         "_streams",
         "foreign",
@@ -219,7 +219,7 @@ class FrameSplitter:
     def __init__(self, streams: Streams, *, late: bool = False) -> None:
         self._streams = streams
         self._state = SEARCH if late else START
-        self._held = Held()
+        self._pending = PendingBytes()
         self._need = 1  # bytes that must be held before another attempt can succeed
         self._joining = late  # the bytes skipped next are the end of an earlier frame: they are no loss
         self._lost = 0  # bytes lost or skipped since the last frame
@@ -230,32 +230,32 @@ class FrameSplitter:
 
     def state(self) -> SplitterState:
         """Return all that decides where it cuts the next bytes, as plain values, for ``restore``."""
-        held = self._held
+        pending = self._pending
         return {
             "state": self._state,
-            "data": bytes(held.data),
-            "offset": held.offset,
+            "data": bytes(pending.data),
+            "offset": pending.offset,
             "need": self._need,
-            "marks": [(end, (*where,)) for end, where in held.marks],
-            "holes": [(*hole,) for hole in held.holes],
+            "marks": [(end, (*where,)) for end, where in pending.marks],
+            "holes": [(*hole,) for hole in pending.holes],
             "joining": self._joining,
             "lost": self._lost,
             "confidence": self._confidence,
             "passing": self._passing,
             "doubtful": self._doubtful,
-            "segment": held.segment,
+            "segment": pending.segment,
             "foreign": self.foreign,
         }
 
     def restore(self, state: SplitterState) -> None:
         """Restore a state."""
-        held = self._held
-        held.data, held.offset, held.segment = bytearray(state["data"]), state["offset"], state["segment"]
-        held.marks = [(end, Where(*where)) for end, where in state["marks"]]
-        held.fill([Span(*hole) for hole in state["holes"]])
-        if state["state"] == CUT and len(held.data) >= HEADER_LENGTH:
-            header = unpack_header(held.data)
-            held.wait(header.frame_length if framed(header) else 0)
+        pending = self._pending
+        pending.data, pending.offset, pending.segment = bytearray(state["data"]), state["offset"], state["segment"]
+        pending.marks = [(end, Where(*where)) for end, where in state["marks"]]
+        pending.fill([Span(*hole) for hole in state["holes"]])
+        if state["state"] == CUT and len(pending.data) >= HEADER_LENGTH:
+            header = unpack_header(pending.data)
+            pending.wait(header.frame_length if framed(header) else 0)
         self._state, self._need, self._lost = state["state"], state["need"], state["lost"]
         self._confidence, self._passing = state["confidence"], state["passing"]
         self._doubtful, self._joining, self.foreign = state["doubtful"], state["joining"], state["foreign"]
@@ -268,68 +268,68 @@ class FrameSplitter:
     @property
     def held(self) -> int:
         """The bytes that wait here for the rest of a frame, lost ones in it included."""
-        return len(self._held.data)
+        return len(self._pending.data)
 
     @property
     def weight(self) -> int:
         """The memory that these take."""
-        return self._held.weight
+        return self._pending.weight
 
     def begin(self, offset: int) -> None:
         """Set the offset in its direction of the first byte to come; without this it is 0."""
-        self._held.offset = offset
+        self._pending.offset = offset
 
     def feed(self, data: bytes, where: Where = NOWHERE) -> list[Cut]:
         """Take the next bytes; ``where`` is the packet that brought them."""
         if self.foreign:
             return self._pass_by(data, where)
-        self._held.add(data, where)
-        if len(self._held.data) < self._need:
+        self._pending.add(data, where)
+        if len(self._pending.data) < self._need:
             return []
         return self._run(False)
 
     @property
     def ready(self) -> bool:
-        """Whether ``take`` may be called: boundaries are known, nothing is doubtful, and no held byte was lost."""
-        return self._state == CUT and not (self._held.holes or self._confidence or self.foreign)
+        """Whether ``cut_many`` may be called: boundaries are known, nothing is doubtful, and no held byte was lost."""
+        return self._state == CUT and not (self._pending.holes or self._confidence or self.foreign)
 
-    def take(self, pieces: list[bytes], frames: Frames, place: int) -> int:
+    def cut_many(self, pieces: list[bytes], frames: Frames, place: int) -> int:
         """Take contiguous pieces as ``feed`` does, but cut many frames at once, and add them to ``frames``.
 
         Only for a splitter that is ``ready``. Return how many bytes the frames have, those held before included; -1
         where a header is not ordinary: then nothing was taken. ``place`` is this direction's number in ``frames``.
-        Afterwards the caller names with ``mark`` the packet that brought the bytes that are still held.
+        Afterwards the caller names with ``mark`` the packet that brought the bytes that are still pending.
         """
-        held, have = self._held, len(self._held.data)
-        held.begin()
+        pending, have = self._pending, len(self._pending.data)
+        pending.begin()
         if have + sum([len(piece) for piece in pieces]) < self._need:
-            held.data += pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            pending.data += pieces[0] if len(pieces) == 1 else b"".join(pieces)
             return 0
         if have:
-            pieces = [bytes(held.data), *pieces]
+            pieces = [bytes(pending.data), *pieces]
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        used = frames.cut(data, held.offset, self._lost, place)
+        used = frames.cut(data, pending.offset, self._lost, place)
         if used < 0:
             return used
         if used:
             self._lost = 0
-        held.take(data, used)
+        pending.keep_after(data, used)
         self._need = frames.need
-        held.wait(frames.need if frames.need > HEADER_LENGTH else 0)
+        pending.wait(frames.need if frames.need > HEADER_LENGTH else 0)
         return used
 
     def mark(self, end: int, where: Where) -> None:
         """Note that a packet brought the held bytes up to an offset."""
-        self._held.mark(end, where)
+        self._pending.mark(end, where)
 
     @property
     def offset(self) -> int:
         """The offset of the first byte that is held, or of the next."""
-        return self._held.offset
+        return self._pending.offset
 
     def pass_by(self, size: int) -> None:
         """Let bytes of another protocol pass, where ``foreign``."""
-        self._held.offset += size
+        self._pending.offset += size
 
     def gap(self, length: int | None, *, joins: bool = False) -> list[Cut]:
         """Report that the next ``length`` bytes were lost (None: an unknown number).
@@ -338,12 +338,12 @@ class FrameSplitter:
         end of a frame that began in them.
         """
         if self.foreign:
-            self._held.offset += length or 0
+            self._pending.offset += length or 0
             return []
         if length is not None and self._within_frame(length):
             return self._bridge(length)
         out = self.close()
-        self._held.offset += length or 0
+        self._pending.offset += length or 0
         self._lost += 0 if joins else length or 0
         self._passing, self._joining = 0, joins
         self._state = SEARCH
@@ -361,9 +361,9 @@ class FrameSplitter:
     def close(self) -> list[Cut]:
         """End the input: the bytes left are a frame cut short, or are skipped."""
         out = self._run(True)
-        if self._held.data:
+        if self._pending.data:
             out.append(self._leftover())
-        self._held.clear()
+        self._pending.clear()
         self._need = 1
         return out
 
@@ -386,21 +386,21 @@ class FrameSplitter:
     # -- states: each takes what it can of what is held; final says that no more will come ---------------
 
     def _start(self, final: bool) -> list[Cut]:
-        verdict = begins(self._held.data, final=final)
+        verdict = begins(self._pending.data, final=final)
         if verdict in (Judgement.FRAME, Judgement.WEAK):
             self._state = CUT
         elif verdict is Judgement.WAIT:
-            self._need = len(self._held.data) + 1
-        elif not final and len(self._held.data) >= HEADER_LENGTH and nearly(unpack_header(self._held.data)):
+            self._need = len(self._pending.data) + 1
+        elif not final and len(self._pending.data) >= HEADER_LENGTH and nearly(unpack_header(self._pending.data)):
             self._doubtful = True
             self._state = SEARCH
         elif not final:
             self.foreign = True
-            return [self._skip(len(self._held.data), Why.NOT_MEMCACHED)]
+            return [self._skip(len(self._pending.data), Why.NOT_MEMCACHED)]
         return []
 
     def _search(self, final: bool) -> list[Cut]:
-        found = find_frame(self._held.data, 0, self._streams, final=final, segment=self._held.segment)
+        found = find_frame(self._pending.data, 0, self._streams, final=final, segment=self._pending.segment)
         out: list[Cut] = []
         if found.at and (found.verdict is not Judgement.NO or not final):
             out.append(self._skip(found.at, Why.NO_BOUNDARY))
@@ -411,15 +411,15 @@ class FrameSplitter:
             return out
         if self._doubtful and self._lost > DOUBT:
             self.foreign = True
-            return [*out, self._skip(len(self._held.data), Why.NOT_MEMCACHED)]
+            return [*out, self._skip(len(self._pending.data), Why.NOT_MEMCACHED)]
         # Bytes are searched again only after they grew by a fixed share, so that the time stays linear.
-        have = len(self._held.data)
+        have = len(self._pending.data)
         self._need = have + max(1, have // (16 if have < PATIENCE else 4))
         return out
 
     def _cut(self, final: bool) -> list[Cut]:
         out: list[Cut] = []
-        data, at, end, confidence = self._held.data, 0, len(self._held.data), self._confidence
+        data, at, end, confidence = self._pending.data, 0, len(self._pending.data), self._confidence
         waits = 0
         while end - at >= HEADER_LENGTH:
             header = unpack_header(data, at)
@@ -440,14 +440,14 @@ class FrameSplitter:
             self._need = HEADER_LENGTH
             if at < end and data[at] not in MAGICS:
                 return self._out_of_step(out, at)
-        self._held.drop(at)
-        self._held.wait(waits)
+        self._pending.drop(at)
+        self._pending.wait(waits)
         if out and not final:
             self._confidence = ""  # the frames in later segments do not depend on this guess
         return out
 
     def _pass(self, final: bool) -> list[Cut]:
-        count = min(self._passing, len(self._held.data))
+        count = min(self._passing, len(self._pending.data))
         out: list[Cut] = [self._skip(count, Why.PASSED_BY)] if count else []
         self._passing -= count
         self._need = 1
@@ -458,81 +458,81 @@ class FrameSplitter:
     # -- the pieces -------------------------------------------------------------------------------------
 
     def _frame(self, header: Header, at: int, stop: int, confidence: str = "") -> RawFrame:
-        held = self._held
+        pending = self._pending
         gap, self._lost = self._lost, 0
-        offset = held.offset + at
-        data, holes = bytes(memoryview(held.data)[at:stop]), held.holes_in(at, stop) if held.holes else ()
-        return RawFrame(data, header, offset, held.where(offset + stop - at), gap, holes, confidence)
+        offset = pending.offset + at
+        data, holes = bytes(memoryview(pending.data)[at:stop]), pending.holes_in(at, stop) if pending.holes else ()
+        return RawFrame(data, header, offset, pending.where(offset + stop - at), gap, holes, confidence)
 
     def _illegal_but_in_step(self, header: Header, following: int, final: bool) -> Judgement:
         """Judge a header with sections longer than its body: a damaged frame if the next frame begins at its end."""
         if header.magic not in MAGICS or header.frame_length > SEARCH_WINDOW:
             return Judgement.NO
-        if following + HEADER_LENGTH <= len(self._held.data):
-            return Judgement.FRAME if known(unpack_header(self._held.data, following)) else Judgement.NO
+        if following + HEADER_LENGTH <= len(self._pending.data):
+            return Judgement.FRAME if known(unpack_header(self._pending.data, following)) else Judgement.NO
         if final:
-            return Judgement.FRAME if following == len(self._held.data) else Judgement.NO
+            return Judgement.FRAME if following == len(self._pending.data) else Judgement.NO
         return Judgement.WAIT
 
     def _out_of_step(self, out: list[Cut], at: int) -> list[Cut]:
         """Skip the byte at ``at``, and search for the next frame after it."""
-        self._held.drop(at)
+        self._pending.drop(at)
         self._state = SEARCH
         self._confidence = ""
         out.append(self._skip(1, Why.NO_BOUNDARY))
-        self._held.segment = False
+        self._pending.segment = False
         return out
 
     def _within_frame(self, length: int) -> bool:
         """Return whether the next ``length`` bytes all belong to the current frame, whose end is known."""
         if self._state == PASS:
             return length <= self._passing
-        have = len(self._held.data)
+        have = len(self._pending.data)
         if self._state != CUT or have < HEADER_LENGTH:
             return False
-        return have + length <= unpack_header(self._held.data).frame_length
+        return have + length <= unpack_header(self._pending.data).frame_length
 
     def _bridge(self, length: int) -> list[Cut]:
         """Let zeros stand for a hole inside the current frame's body; for a huge one, leave the frame."""
-        held, have = self._held, len(self._held.data)
+        pending, have = self._pending, len(self._pending.data)
         # A hole stands as zeros. Two forged packets can make one of any size, so it must be in proportion.
-        if self._state == PASS or held.hole_bytes + length > HOLE + have:
+        if self._state == PASS or pending.hole_bytes + length > HOLE + have:
             return self._leave_frame(length)
-        held.lose(length)
+        pending.lose(length)
         return self._run(False) if have + length >= self._need else []
 
     def _leave_frame(self, length: int) -> list[Cut]:
         """Return the captured part of the current frame, and skip its rest, of which ``length`` bytes are lost."""
         out: list[Cut] = []
         if self._state == CUT:
-            self._passing = unpack_header(self._held.data).frame_length - len(self._held.data)
+            self._passing = unpack_header(self._pending.data).frame_length - len(self._pending.data)
             out.append(self._leftover())
         self._passing -= length
-        self._held.offset += length
+        self._pending.offset += length
         self._lost += length
         self._state = PASS if self._passing else CUT
         self._need = 1
         return out
 
     def _leftover(self) -> Cut:
-        if self._state == CUT and len(self._held.data) >= HEADER_LENGTH:
-            header = unpack_header(self._held.data)
-            frame = self._frame(header, 0, len(self._held.data), self._confidence)
-            self._held.drop(len(self._held.data))
+        if self._state == CUT and len(self._pending.data) >= HEADER_LENGTH:
+            header = unpack_header(self._pending.data)
+            frame = self._frame(header, 0, len(self._pending.data), self._confidence)
+            self._pending.drop(len(self._pending.data))
             return frame
         if self._state == START:
-            return self._skip(len(self._held.data), Why.NOT_MEMCACHED)
-        return self._skip(len(self._held.data), Why.TORN_HEADER if self.in_step else Why.NO_BOUNDARY)
+            return self._skip(len(self._pending.data), Why.NOT_MEMCACHED)
+        return self._skip(len(self._pending.data), Why.TORN_HEADER if self.in_step else Why.NO_BOUNDARY)
 
     def _skip(self, length: int, why: Why) -> Skipped:
         if self._joining:
             why = Why.BEGUN_BEFORE
         else:
             self._lost += length
-        skipped = Skipped(self._held.offset, length, why, self._held.where(self._held.offset + length))
-        self._held.drop(length)
+        skipped = Skipped(self._pending.offset, length, why, self._pending.where(self._pending.offset + length))
+        self._pending.drop(length)
         return skipped
 
     def _pass_by(self, data: bytes, where: Where) -> list[Cut]:
-        self._held.offset += len(data)
-        return [Skipped(self._held.offset - len(data), len(data), Why.NOT_MEMCACHED, where)]
+        self._pending.offset += len(data)
+        return [Skipped(self._pending.offset - len(data), len(data), Why.NOT_MEMCACHED, where)]
