@@ -30,7 +30,7 @@ Complete = Callable[[str], list[str]]
 class FilterBar(Input):
     """An input line for a filter, a place, a text or a file name, as its prompt says. ``offer`` shows completions."""
 
-    BINDINGS = [  # noqa: RUF012 - as Textual has it
+    BINDINGS = [  # noqa: RUF012
         Binding("tab", "complete", show=False),
         Binding("up", "recall(-1)", show=False),
         Binding("down", "recall(1)", show=False),
@@ -97,7 +97,7 @@ class TextLine(TextPane, can_focus=False):
 class BrowseScreen(Screen[int]):
     """The list, and below it the selected frame; or a tab; or a dialogue."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "tiny"), (_LEAST_WIDTH, "narrow"), (_WIDE, "wide")]  # noqa: RUF012 - as Textual has it
+    HORIZONTAL_BREAKPOINTS = [(0, "tiny"), (_LEAST_WIDTH, "narrow"), (_WIDE, "wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "flat"), (_LEAST_HEIGHT, "short"), (_TALL, "tall")]  # noqa: RUF012
 
     def __init__(self, frames: IndexedFrames, value_bytes: int | None) -> None:
