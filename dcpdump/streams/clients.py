@@ -8,8 +8,8 @@ client that had a stream of the vbucket open all the time is another consumer on
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from functools import cache, cached_property
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property, partial
 from itertools import accumulate, islice
 from operator import itemgetter
 from typing import NamedTuple
@@ -125,11 +125,16 @@ class Clients:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._last_streams = cache(_last_streams)
-        self._succeeds = cache(self._has_succeeded)
-        self._seen_until = cache(self._seen_elsewhere_until)
+        # A cache of a method would keep this, and all streams, until garbage is collected, which may be never.
+        self._succeeds = cache(partial(_has_succeeded, cache(_last_streams)))
 
     # These are made on request: if no stream ended, none is made.
+
+    @cached_property
+    def _seen_until(self) -> Callable[[ConnectionState], int]:
+        """Return a function that returns up to when the consumer of a connection is seen on one to another node."""
+        last_ns = self._ledger.last_ns if self._ledger.alone else None
+        return cache(partial(_seen_elsewhere_until, self._connections, last_ns))
 
     @cached_property
     def _of_consumers(self) -> _Index:
@@ -249,12 +254,6 @@ class Clients:
             return Reopening(each, request.ts_ns, evidence, doubt)
         return None
 
-    def _has_succeeded(self, old: ConnectionState, new: ConnectionState) -> bool:
-        """Return whether one of the streams of a connection continues, beyond seqno 0, where one of another ended."""
-        before, after = self._last_streams(old), self._last_streams(new)
-        pairs = ((before[key], after[key].requests) for key in before.keys() & after.keys())
-        return any(asked and asked[0].start and _continues(each, asked[0]) for each, asked in pairs)
-
     # -- what may hide it --------------------------------------------------------------------------------
 
     def hidden(self, stream: Stream, after_ns: int | None) -> Unknown | None:
@@ -325,17 +324,6 @@ class Clients:
         """
         return UNSEEN if after_ns is None or self._seen_until(connection) < after_ns else None
 
-    def _seen_elsewhere_until(self, connection: ConnectionState) -> int:
-        """Return up to when the consumer of a connection is seen on one to another node; 0 where it is on none."""
-        here, last_ns = connection.server_address, self._ledger.last_ns if self._ledger.alone else None
-        ends = [
-            each.end.ts_ns or last_ns or each.last_ns
-            for owner in owners(connection)
-            for each in self._connections.get(owner, ())
-            if each.server_address not in (None, here) and each.setup.opened_by is not None and same(connection, each)
-        ]
-        return max((each for each in ends if each is not None), default=0)
-
     # -- skips: a client resumes behind what it has received, and the changes in between are never sent to it ----
     # It may have got them elsewhere, so nothing is said unless each stream of the vbucket that may be of this client
     # was captured from its beginning without loss, and it asks again at once: another of its group, or another server,
@@ -395,6 +383,29 @@ class Clients:
 def _place(connection: ConnectionState, stream: Stream) -> Hashable:
     """Return what the streams of a connection are kept by that are in the place of a stream."""
     return connection.number, stream_key(stream.vbucket, stream.stream_id)
+
+
+def _has_succeeded(
+    last_streams: Callable[[ConnectionState], dict[int, Stream]], old: ConnectionState, new: ConnectionState
+) -> bool:
+    """Return whether one of the streams of a connection continues, beyond seqno 0, where one of another ended."""
+    before, after = last_streams(old), last_streams(new)
+    pairs = ((before[key], after[key].requests) for key in before.keys() & after.keys())
+    return any(asked and asked[0].start and _continues(each, asked[0]) for each, asked in pairs)
+
+
+def _seen_elsewhere_until(
+    connections: Mapping[Owner, Sequence[ConnectionState]], last_ns: int | None, connection: ConnectionState
+) -> int:
+    """Return up to when the consumer of a connection is seen on one to another node; 0 where it is on none."""
+    here = connection.server_address
+    ends = [
+        each.end.ts_ns or last_ns or each.last_ns
+        for owner in owners(connection)
+        for each in connections.get(owner, ())
+        if each.server_address not in (None, here) and each.setup.opened_by is not None and same(connection, each)
+    ]
+    return max((each for each in ends if each is not None), default=0)
 
 
 def _last_streams(connection: ConnectionState) -> dict[int, Stream]:
