@@ -15,7 +15,7 @@ from dcpdump.batch.ends import Lost, ends_of
 from dcpdump.batch.scan import FilteredScan, Scan
 from dcpdump.conversation import Conversation, Missing, MissingValues
 from dcpdump.dissect import Dissector, TlsState
-from dcpdump.filter.choices import Ranges, Wanted
+from dcpdump.filter.choices import NOTHING_WANTED, Ranges, Wanted
 from dcpdump.net.batch import Segments, take
 from dcpdump.net.bytestream import StreamState
 from dcpdump.net.connections import ConnectionSide, ConnectionsState, Delivery
@@ -433,8 +433,6 @@ SMALL_BLOCK_BYTES = 512 * 1024
 
 #: A part, or the records that may pass a filter, all that do among them; other frames were skipped.
 Piece = Union[list[Record], "Part"]
-#: A table of headers by which no frame is chosen.
-NOTHING = Wanted(bytes(256), bytes(65_536))
 
 
 class Picker(BlockDissector[Piece]):
@@ -481,7 +479,7 @@ class NumberPicker(Picker):
         show_secrets: bool = False,
         secrets: Secrets | None = None,
     ) -> None:
-        super().__init__(NOTHING, limits, show_secrets=show_secrets, secrets=secrets)
+        super().__init__(NOTHING_WANTED, limits, show_secrets=show_secrets, secrets=secrets)
         self._numbers = numbers
 
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> Piece:

@@ -26,7 +26,7 @@ from dcpdump.cli.terminal import terminal_size
 from dcpdump.dissect import Dissector
 from dcpdump.escape import safe_json
 from dcpdump.filter import FrameFilter
-from dcpdump.filter.choices import Wanted, wanted_of
+from dcpdump.filter.choices import NOTHING_WANTED, wanted_of
 from dcpdump.processes import Workers
 from dcpdump.record import Record
 from dcpdump.render.objects import csv_row
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 # -- the reading of captures for a query --------------------------------------------------------------
 # No more of them is decoded, and no more rows are made, than it may need.
 
-#: Where no frame becomes a row, none has to be decoded.
-_NO_FRAME = Wanted(bytes(256), bytes(65_536))
 #: Values up to this size make no row long.
 _SHORT = 1 << 16
 
@@ -130,7 +128,7 @@ class QueryReading(Consumer[Piece]):
         self._others.meet(block)
 
     def consume(self, pieces: list[Piece]) -> bool:
-        """Keep what rows are to be made of; there are never enough."""
+        """Keep the pieces to make rows of; more are always wanted."""
         self._keep(self._others.take([piece for piece in pieces if not isinstance(piece, list)]))
         if FRAMES in self._query.tables:
             self._pieces += pieces
@@ -190,7 +188,7 @@ class QueryReading(Consumer[Piece]):
         tables, numbers = self._query.tables, self._chosen.numbers
         if not JUDGED.isdisjoint(tables):
             return Watching(given.limits, **how)
-        wanted = wanted_of(self._chosen.texts) if FRAMES in tables else _NO_FRAME
+        wanted = wanted_of(self._chosen.texts) if FRAMES in tables else NOTHING_WANTED
         if wanted is not None or numbers is not None:
             source.block_bytes = SMALL_BLOCK_BYTES
         if wanted is not None:

@@ -194,6 +194,10 @@ class Wanted:
     vbuckets: bytes
 
 
+#: The headers of no request: no frame has to be decoded.
+NOTHING_WANTED = Wanted(bytes(256), bytes(65_536))
+
+
 def wanted_of(texts: Mapping[str, str]) -> Wanted | None:
     """Return a filter's conditions on headers; None if it has none on opcodes and vbuckets."""
     if not texts.keys() & {"opcode", "vbucket"}:

@@ -10,11 +10,12 @@ from dcpdump.arrow.column_builder import batch_of
 from dcpdump.arrow.other_tables import JUDGED, OtherTables
 from dcpdump.arrow.other_tables import files as files_schema
 from dcpdump.batch.block import Block
-from dcpdump.batch.dissector import NOTHING, Picker
+from dcpdump.batch.dissector import Picker
 from dcpdump.batch.read_blocks import TimelineBlocks
 from dcpdump.capture.file import Capture
 from dcpdump.conversation import Missing
 from dcpdump.errors import CaptureError
+from dcpdump.filter.choices import NOTHING_WANTED
 from dcpdump.spark.chain import Chain, ChainCheckpoint, ChainSpan, begun_in_time, index_row, opened
 from dcpdump.spark.decoding import Options
 from dcpdump.spark.output import Written
@@ -94,7 +95,7 @@ class Indexing:
         """
         options = self._options
         how: dict[str, Any] = {"limits": options.limits, "show_secrets": options.show_secrets, "secrets": secrets}
-        dissection: Any = Picker(NOTHING, **how) if JUDGED.isdisjoint(self._tables) else Watching(**how)
+        dissection: Any = Picker(NOTHING_WANTED, **how) if JUDGED.isdisjoint(self._tables) else Watching(**how)
         self._begin = begin or self._begin
         self._state = self._begin.packed()
         self._from = self._begin, self._state

@@ -22,7 +22,7 @@ from dcpdump.batch.document_runs import (
 from dcpdump.batch.ends import Ends, ends_of
 from dcpdump.batch.scan import NEIGHBOURS, FilteredScan, Later
 from dcpdump.conversation import Conversation
-from dcpdump.filter.choices import Wanted
+from dcpdump.filter.choices import NOTHING_WANTED, Wanted
 from dcpdump.net.connections import Delivery
 from dcpdump.net.event import End, TcpChange
 from dcpdump.net.limits import DEFAULT, Limits
@@ -216,8 +216,7 @@ def plain_event(single: Single, number: int) -> FrameEvent:
     ))  # fmt: skip
 
 
-#: What is decoded though it need not be: nothing for a ledger; requests for streams for rules that look closely.
-_NOTHING = Wanted(bytes(256), bytes(65_536))
+#: What is decoded though it need not be: nothing for a ledger; requests for streams for rules.
 _REQUESTS = Wanted(bytes([opcode == DCP_STREAM_REQ for opcode in range(256)]), b"\1" * 65_536)
 
 
@@ -323,7 +322,7 @@ class RunDissection(EndsWatching[RunPiece]):
 
     block_bytes = SMALL_BLOCK_BYTES
 
-    _decoded = _NOTHING
+    _decoded = NOTHING_WANTED
 
     def watch(self, *, with_rules: bool) -> None:
         """Watch TCP; ``with_rules``: decode the frames that rules need decoded."""
