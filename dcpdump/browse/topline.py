@@ -80,7 +80,7 @@ class TopLine(Widget):
         return out
 
     async def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Go along with the mouse over the density while its button is down."""
+        """Follow the mouse over the density while its button is down."""
         action = event.style.meta.get("@click", "")
         if event.button and action.startswith("app.time"):
             await self.run_action(action)

@@ -419,14 +419,14 @@ class RuleEngine:
                 self._emit(mine.popleft())
 
     def _lose(self, evidence: PendingEvidence, direction: int) -> None:
-        """Take it that bytes were lost: what was found while they were missing unnoticed is not a verdict any more."""
+        """Note lost bytes: what was found since they were missing, unnoticed, is no longer a verdict."""
         evidence.lose()
         for findings in evidence.waiting.pop(direction, {}).values():
             for finding in findings:
                 self._emit(replace(finding, severity=Severity.UNKNOWN, reason=evidence.connection.lost.text))
 
     def _release(self, evidence: PendingEvidence, *directions: int) -> None:
-        """Take it that directions continue without a loss: what waited for that is a verdict."""
+        """Note that directions continue without a loss: findings that waited for that are verdicts."""
         for direction in directions:
             for findings in evidence.waiting.pop(direction, {}).values():
                 for finding in findings:

@@ -39,7 +39,7 @@ SALT_FILE = "The salt of the hashes; made where it is missing. Without it the sa
 
 
 def level_of(options: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return how much is to be hidden, ``partial`` or ``full``, None where nothing is, and the file of the salt."""
+    """Return the level of redaction (``partial``, ``full``; None without) and the file of the salt."""
     redact, level, path = (options[name] for name in ("redact", "redact_level", "salt_file"))
     if redact or level is not None:
         return level or "partial", path
@@ -433,7 +433,7 @@ def times_of(form: str, options: Mapping[str, Any]) -> Clock:
 
 
 def redactor_of(options: Mapping[str, Any]) -> "Redactor | None":
-    """Return what hides; None where nothing is to be hidden."""
+    """Return the redactor; None without redaction."""
     level, salt_file = level_of(options)
     if level is None:
         return None

@@ -80,7 +80,7 @@ class RelaySource(LiveSource):
             yield gathered(batch) if batch else None
 
     def passed(self, dissection: Dissector) -> tuple[Json, str, bool]:
-        """Return what was passed on."""
+        """Return the counts of bytes and connections, as an object and as a line, and whether there were any."""
         relay = self._relay
         counts = {"relayed_connections": relay.connections, "relayed_bytes": relay.bytes}
         line = f"passed on {counted(relay.connections, 'connection')} · {bytes_text(relay.bytes)}"

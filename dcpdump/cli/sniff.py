@@ -64,7 +64,7 @@ class LiveSource(ABC):
 
     @abstractmethod
     def passed(self, dissection: Dissector) -> tuple[Json, str, bool]:
-        """Return what passed by, as counts and as a line, and whether there was anything to decode."""
+        """Return the counts of packets, as an object and as a line, and whether there was anything to decode."""
 
     def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
         """Write what passed by, and what was decoded, on standard error; an interrupt is the usual end."""

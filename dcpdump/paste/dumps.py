@@ -259,7 +259,7 @@ def _last(rest: str, row_cells: list[_Cell], columns: list[_Cell], guttered: boo
 
 
 def _shown(rest: str, row_cells: list[_Cell], *, bare: bool = False) -> list[_Cell]:
-    """Return as many cells as are followed by their text column; ``bare``: or by nothing."""
+    """Return the first cells, up to where their text column follows; ``bare``: or nothing follows."""
     for count in range(len(row_cells), 0, -1):
         tail = behind(rest, row_cells[:count]).strip()
         if shows(tail, _bytes_of(row_cells[:count])) if tail else bare:

@@ -2,8 +2,8 @@
 
 Begin with ``page``, which puts the sections in order. ``gathered`` collects in the reading's one pass what ledger and
 findings do not keep; ``context`` holds all data of a page, and makes links between sections. Sections are in
-``troubles``, ``timeline``, ``vbuckets``, ``latency``, ``tables`` and ``details``; ``html`` makes escaped elements,
-``draw`` pictures. The page needs no network: style and script are inside it.
+``troubles``, ``timeline``, ``vbuckets``, ``tables`` and ``details``; ``html`` makes escaped elements, ``draw``
+pictures. The page needs no network: style and script are inside it.
 
 May import ``render``, ``diagnosis``, ``batch`` and what is below these.
 """

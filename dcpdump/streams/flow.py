@@ -501,7 +501,7 @@ def _explained(window: Window, fit: _Fit) -> Leak:
 
 
 def _said(fit: _Fit, perhaps: str = "") -> Leak:
-    """Return a leak as one way has it, in words; ``perhaps``: it comes to it, but at too few acknowledgements."""
+    """Return a leak that one explanation fits, in words; ``perhaps``: it fits, but at too few acknowledgements."""
     kind, text = " + ".join(each.kind for each in fit.parts), "; and ".join(each.text for each in fit.parts)
     if len(fit.parts) > 1 and not any(each.how for each in fit.parts):
         text = ", ".join(f"{each.kind} x {each.frames:,}" for each in fit.parts) + " not acknowledged"

@@ -574,7 +574,7 @@ def _still_open(request: Request, stream: "Stream") -> str:
 
 
 def _out_of_range(request: Request) -> str:
-    """Return which order of numbers a request breaks; if none, what is left.
+    """Return in which way the numbers of a request are out of order; if in none, the remaining causes.
 
     By flags, a server puts numbers of its own in place of start and end.
     """
@@ -600,7 +600,7 @@ def _out_of_range(request: Request) -> str:
 
 
 def _nothing_invalid(request: Request) -> str:
-    """Return what is left where nothing in a request that was captured is at fault."""
+    """Return the remaining causes, where no captured part of a request is at fault."""
     if request.flags is None:
         return "its flags were not captured"
     if request.has_json and not request.readable:
@@ -635,7 +635,7 @@ def _without_stream_id(stream: "Stream") -> str:
 
 
 def earlier(stream: "Stream") -> str:
-    """Return what requests came to before the one that was granted."""
+    """Return how the requests before the granted one were answered, in words."""
     words = []
     answered = [request for request in stream.requests if not request.ambiguous]
     counts = Counter[tuple[int | None, int | None]]()

@@ -516,7 +516,7 @@ def _rest_of(stream: Stream, snapshot: Snapshot) -> Due | None:
 
 
 def _behind(stream: Stream, last: int, high: High, by_ns: int | None) -> Due | None:
-    """Return that the server had more for long, if it had."""
+    """Return that more is due, where the server has had it for long."""
     ts_ns = high.ts_ns
     later = ts_ns is not None and stream.traffic.last_ns is not None and ts_ns >= stream.traffic.last_ns
     if last >= high.seqno or not later or by_ns is None or ts_ns is None or ts_ns > by_ns:

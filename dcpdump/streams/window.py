@@ -122,7 +122,7 @@ class Intervals:
     further_ns: int = 0  #: how long those lasted
 
     def add(self, interval: Interval) -> None:
-        """Add the next one, which is over."""
+        """Add an interval that has ended, later than all before."""
         if len(self.kept) < MOST:
             self.kept.append(interval)
         else:
@@ -151,7 +151,7 @@ class Intervals:
 
 @dataclass(slots=True)
 class Recurring:
-    """Something that begins and ends, now and then."""
+    """A condition that begins and ends repeatedly."""
 
     lasts: bool = False
     since_ns: int | None = None  #: it does
@@ -218,7 +218,7 @@ class FlowCounters:
         return self.wire + 2 * self.prepared + _END_SIZE * self.frames[at] - self.bytes[at]
 
     def minus(self, other: "FlowCounters") -> "FlowCounters":
-        """Return them less others."""
+        """Return the difference to earlier counters."""
         numbers = (getattr(self, name) - getattr(other, name) for name in _NUMBERS)
         return FlowCounters(
             list(map(sub, self.bytes, other.bytes)),
