@@ -6,7 +6,6 @@ from an offset, and raise ``IndexError`` or ``struct.error`` where the data ends
 that into a reason. Any other link type is read through scapy's layers, which are loaded only then.
 """
 
-import logging
 import struct
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -148,8 +147,10 @@ def strip(link_type: int, data: bytes) -> Found:
 @cache
 def _layer_of(link_type: int) -> tuple[Callable[[bytes], Any] | None, str]:
     """Return scapy's layer of a link type, if it has one, and the link type's number and name."""
+    import logging  # here, as all of this: all layers take a second, and hardly a capture needs them
+
     logging.getLogger("scapy").setLevel(logging.CRITICAL)  # it warns of programs and interfaces missing on this machine
-    import scapy.data  # here: all layers take a second, and hardly a capture needs them
+    import scapy.data
     import scapy.layers.all  # importing these registers their link types
     from scapy.config import conf
 
