@@ -136,7 +136,15 @@ class Suspend(Enum):
         self.code, self.text = code, text
 
 
-START, LOST, FILTER, REPLICA = Suspend.START, Suspend.LOST, Suspend.FILTER, Suspend.REPLICA
+_START_OR_LOST = Suspend.START, Suspend.LOST
+#: By scope: what forbids a verdict because it is missing.
+_MISSING = {
+    Scope.FRAME: (),
+    Scope.SINCE: (Suspend.LOST,),
+    Scope.CONNECTION: _START_OR_LOST,
+    Scope.STREAM: _START_OR_LOST,
+    Scope.SNAPSHOT: _START_OR_LOST,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,8 +155,8 @@ class Rule:
     id: str  #: the paragraph of the protocol's list of rules: "S11"
     severity: Severity
     on: tuple[int, ...]  #: opcodes of requests, of responses (with RESPONSE), and the events above
-    off: tuple[Suspend, ...]  #: when it is not judged
     scope: Scope
+    off: tuple[Suspend, ...]  #: when it is not judged although nothing is missing
     status: str  #: what a conforming peer answers to such a frame
     judge: Judge
     can_skip_run: CanSkipRun | None = None  #: None: the rule wants to see every frame
@@ -169,6 +177,11 @@ class Rule:
         return self._doc[-1].removeprefix(_SOURCE) if self._doc[-1].startswith(_SOURCE) else ""
 
     @property
+    def unjudged(self) -> tuple[Suspend, ...]:
+        """Return when it is not judged."""
+        return (*_MISSING[self.scope], *self.off)
+
+    @property
     def _doc(self) -> list[str]:
         return inspect.cleandoc(self.judge.__doc__ or "").split("\n\n")
 
@@ -182,12 +195,10 @@ def rule(
     severity: Severity,
     *,
     on: tuple[int, ...],
+    scope: Scope = Scope.FRAME,
     off: tuple[Suspend, ...] = (),
-    scope: Scope = Scope.STREAM,
     status: str = "",
     can_skip_run: CanSkipRun | None = None,
 ) -> Callable[[Judge], Rule]:
     """Make a rule of the function below it: the docstring of that is its page, from the title to the source."""
-    if START not in off and LOST not in off:
-        scope = Scope.FRAME
-    return lambda judge: Rule(code, id, severity, on, off, scope, status, judge, can_skip_run)
+    return lambda judge: Rule(code, id, severity, on, scope, off, status, judge, can_skip_run)

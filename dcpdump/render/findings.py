@@ -150,7 +150,7 @@ def page(rule: Rule, width: int | None = _WIDTH) -> Iterator[Line]:
         yield Line(LineKind.FIELD, f"A conforming peer answers: {rule.status}")
     if rule.source:
         yield Line(LineKind.FIELD, f"Source: {rule.source}")
-    for each in rule.off:
+    for each in rule.unjudged:
         yield Line(LineKind.FIELD, f"Not judged when: {each.text}")
 
 
@@ -224,7 +224,7 @@ RULES = ColumnSet[Rule](
     Column("severity", lambda rule: rule.severity.value),
     Column("title", lambda rule: rule.title),
     Column("status", lambda rule: rule.status, type=TEXT, meaning="the status that a conforming peer answers"),
-    Column("off", lambda rule: [each.code for each in rule.off], type="[text]", meaning="when it is not judged"),
+    Column("off", lambda rule: [each.code for each in rule.unjudged], type="[text]", meaning="when it is not judged"),
     Column("spec", lambda rule: rule.source),
 )
 

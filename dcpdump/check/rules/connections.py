@@ -2,7 +2,7 @@
 
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import quoted
-from dcpdump.check.rule import INFO, LOST, RESPONSE, START, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
 from dcpdump.check.rules.frames import name
 from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES
@@ -35,7 +35,7 @@ _BEFORE_LOGIN = frozenset({HELLO, 0x20, SASL_AUTH, SASL_STEP, 0xFE})
 _UNORDERED = 0x0E
 
 
-@rule("DCP201", "C1", SUSPICIOUS, on=(Event.REQUEST,), off=(START,), scope=Scope.CONNECTION, status="Eaccess")
+@rule("DCP201", "C1", SUSPICIOUS, on=(Event.REQUEST,), scope=Scope.CONNECTION, status="Eaccess")
 def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Command before authentication.
 
@@ -57,7 +57,7 @@ def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stre
     return Remark(f"{name(frame.opcode)} after the authentication was refused", ordered=True)
 
 
-@rule("DCP202", "C2", VIOLATION, on=(Event.REQUEST,), off=(START,), status="Einval")
+@rule("DCP202", "C2", VIOLATION, on=(Event.REQUEST,), scope=Scope.STREAM, status="Einval")
 def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """DCP before DCP_OPEN, or opened twice.
 
@@ -83,7 +83,7 @@ def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     return f"{name(frame.opcode)} before DCP_OPEN"
 
 
-@rule("DCP203", "C3", SUSPICIOUS, on=(OPEN | RESPONSE,), off=(START,))
+@rule("DCP203", "C3", SUSPICIOUS, on=(OPEN | RESPONSE,), scope=Scope.STREAM)
 def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """No bucket selected.
 
@@ -100,7 +100,7 @@ def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     return None if any(connection.asked_for(SELECT_BUCKET)) else "DCP_OPEN was refused, and no bucket was selected"
 
 
-@rule("DCP204", "C4", VIOLATION, on=(OPEN | RESPONSE,), off=(START,), scope=Scope.CONNECTION, status="NotSupported")
+@rule("DCP204", "C4", VIOLATION, on=(OPEN | RESPONSE,), scope=Scope.CONNECTION, status="NotSupported")
 def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Unordered execution on a DCP connection.
 
@@ -117,7 +117,7 @@ def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return "DCP_OPEN succeeded although HELLO granted UnorderedExecution"
 
 
-@rule("DCP205", "C5", VIOLATION, on=(SASL_AUTH, SASL_STEP), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP205", "C5", VIOLATION, on=(SASL_AUTH, SASL_STEP), scope=Scope.CONNECTION)
 def late_login(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Authentication after DCP_OPEN.
 
@@ -154,7 +154,7 @@ def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(f"the name is that of connection {other.number}, which the server closes now", frame=opened)
 
 
-@rule("DCP207", "C7", VIOLATION, on=(Event.WRONG_DIRECTION,), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP207", "C7", VIOLATION, on=(Event.WRONG_DIRECTION,), scope=Scope.CONNECTION)
 def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Message that a producer does not take.
 
@@ -175,7 +175,7 @@ def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return f"{name(frame.opcode)} sent to a producer"
 
 
-@rule("DCP208", "C8", VIOLATION, on=(Event.WRONG_DIRECTION, ADVANCED, OSO), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP208", "C8", VIOLATION, on=(Event.WRONG_DIRECTION, ADVANCED, OSO), scope=Scope.CONNECTION)
 def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Message that a consumer does not take.
 
@@ -193,9 +193,7 @@ def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return f"{name(frame.opcode)} sent to a consumer" if frame.opcode in WANTED else None
 
 
-@rule(
-    "DCP209", "C9", VIOLATION, on=(STREAM_REQ | RESPONSE,), off=(START,), scope=Scope.CONNECTION, status="NotSupported"
-)
+@rule("DCP209", "C9", VIOLATION, on=(STREAM_REQ | RESPONSE,), scope=Scope.CONNECTION, status="NotSupported")
 def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream granted without the NOOPs that it needs.
 
@@ -217,15 +215,7 @@ def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     return None
 
 
-@rule(
-    "DCP211",
-    "C11",
-    VIOLATION,
-    on=(STREAM_REQ | RESPONSE,),
-    off=(START,),
-    scope=Scope.CONNECTION,
-    status="DcpStreamIdInvalid",
-)
+@rule("DCP211", "C11", VIOLATION, on=(STREAM_REQ | RESPONSE,), scope=Scope.CONNECTION, status="DcpStreamIdInvalid")
 def sid_enabled(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream id where none is enabled, or none where it is.
 
@@ -308,7 +298,7 @@ def control_asked(frame: FrameEvent, connection: ConnectionState) -> tuple[str, 
     return ("", "") if waiting is None else (waiting.key, waiting.value)
 
 
-@rule("DCP210", "C10", SUSPICIOUS, on=(CONTROL,), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP210", "C10", SUSPICIOUS, on=(CONTROL,), scope=Scope.CONNECTION)
 def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Control after the streams that it should change.
 
@@ -329,7 +319,7 @@ def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     return f"{key} changes nothing for the streams that are open"
 
 
-@rule("DCP212", "C12", VIOLATION, on=(CONTROL | RESPONSE,), off=(START,), scope=Scope.CONNECTION, status="NotSupported")
+@rule("DCP212", "C12", VIOLATION, on=(CONTROL | RESPONSE,), scope=Scope.CONNECTION, status="NotSupported")
 def exclusive(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream ids and durable writes together.
 
@@ -370,7 +360,7 @@ def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return "consumer_name and enable_sync_writes make this connection count for durable writes" if both else None
 
 
-@rule("DCP215", "C15", VIOLATION, on=(CONTROL | RESPONSE,), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP215", "C15", VIOLATION, on=(CONTROL | RESPONSE,), scope=Scope.CONNECTION)
 def accepted(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Control accepted that is to be refused.
 
@@ -443,7 +433,7 @@ def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 _SIZE = "connection_buffer_size"
 
 
-@rule("DCP502", "B2", INFO, on=(BUFFER_ACK,), off=(START, LOST), scope=Scope.CONNECTION)
+@rule("DCP502", "B2", INFO, on=(BUFFER_ACK,), scope=Scope.CONNECTION)
 def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Acknowledged by another measure.
 
@@ -469,15 +459,7 @@ def _all_in_window(run: DocumentRun, close: Inspected, connection: ConnectionSta
     return not window.complete or not (window.is_blocked or window.needs_each(run.size))
 
 
-@rule(
-    "DCP503",
-    "B3",
-    SUSPICIOUS,
-    on=(Event.COUNTED,),
-    off=(START, LOST),
-    scope=Scope.CONNECTION,
-    can_skip_run=_all_in_window,
-)
+@rule("DCP503", "B3", SUSPICIOUS, on=(Event.COUNTED,), scope=Scope.CONNECTION, can_skip_run=_all_in_window)
 def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Flow-control buffer exceeded.
 
@@ -497,7 +479,7 @@ def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return f"{waiting}: {window.beyond + 1} messages more"
 
 
-@rule("DCP504", "B4", VIOLATION, on=(Event.OVERDRAWN,), off=(START, LOST), scope=Scope.CONNECTION)
+@rule("DCP504", "B4", VIOLATION, on=(Event.OVERDRAWN,), scope=Scope.CONNECTION)
 def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Acknowledged more than was sent.
 
@@ -515,7 +497,7 @@ def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> 
     return f"{delayed.amount:,} bytes acknowledged, {delayed.limit:,} were sent"
 
 
-@rule("DCP505", "B5", SUSPICIOUS, on=(Event.STALLED,), off=(START, LOST), scope=Scope.CONNECTION)
+@rule("DCP505", "B5", SUSPICIOUS, on=(Event.STALLED,), scope=Scope.CONNECTION)
 def stall(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark:
     """Window full, and no acknowledgement comes.
 
@@ -550,7 +532,7 @@ def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     return None if frame.word else "success in answer to BUFFER_ACKNOWLEDGEMENT"
 
 
-@rule("DCP507", "B7", SUSPICIOUS, on=(BUFFER_ACK,), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP507", "B7", SUSPICIOUS, on=(BUFFER_ACK,), scope=Scope.CONNECTION)
 def pointless(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Acknowledgement without flow control.
 
@@ -574,7 +556,7 @@ def pointless(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 # -- keep-alive ---------------------------------------------------------------------------------------
 
 
-@rule("DCP511", "N1", VIOLATION, on=(Event.OVERDUE,), off=(LOST,), scope=Scope.SINCE)
+@rule("DCP511", "N1", VIOLATION, on=(Event.OVERDUE,), scope=Scope.SINCE)
 def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | None:
     """NOOP without an answer.
 
@@ -601,7 +583,7 @@ def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Strea
     return f"{text}: frame {echo} has its opaque, and is a request (magic 0x80)" if echo else text
 
 
-@rule("DCP512", "N2", SUSPICIOUS, on=(NOOP,), off=(LOST,), scope=Scope.SINCE)
+@rule("DCP512", "N2", SUSPICIOUS, on=(NOOP,), scope=Scope.SINCE)
 def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Second NOOP before the first was answered.
 
@@ -623,7 +605,7 @@ def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(f"NOOP, though that of frame {asked.number} is not answered", ordered=True)
 
 
-@rule("DCP513", "N3", SUSPICIOUS, on=(Event.NOOPS_MISSING,), off=(START, LOST), scope=Scope.CONNECTION)
+@rule("DCP513", "N3", SUSPICIOUS, on=(Event.NOOPS_MISSING,), scope=Scope.CONNECTION)
 def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark:
     """NOOPs are missing.
 
@@ -647,7 +629,7 @@ def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     return Remark(text, INFO if delayed.late else None)
 
 
-@rule("DCP514", "N4", VIOLATION, on=(NOOP,), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP514", "N4", VIOLATION, on=(NOOP,), scope=Scope.CONNECTION)
 def unasked_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """NOOP that was not requested.
 

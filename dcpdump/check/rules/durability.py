@@ -1,12 +1,8 @@
 """DCP41x, DCP52x: durable writes, and how a vbucket is handed over."""
 
 from dcpdump.check.rule import (
-    FILTER,
     INFO,
-    LOST,
-    REPLICA,
     RESPONSE,
-    START,
     SUSPICIOUS,
     VIOLATION,
     Delayed,
@@ -46,7 +42,7 @@ _ARRIVES_NS = 10 * 10**9
 _MAY_HOLD = (FlowState.BLOCKED, FlowState.UNKNOWN)
 
 
-@rule("DCP411", "D1", VIOLATION, on=(PREPARE, COMMIT, ABORT), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP411", "D1", VIOLATION, on=(PREPARE, COMMIT, ABORT), scope=Scope.CONNECTION)
 def uninvited(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Durable writes that were not requested.
 
@@ -83,7 +79,7 @@ def prepared_first(frame: FrameEvent, connection: ConnectionState, stream: Strea
     return Remark(f"{name(frame.opcode)} seqno {seqno} of prepared seqno {prepared}", None if prepared else SUSPICIOUS)
 
 
-@rule("DCP413", "D3", SUSPICIOUS, on=(COMMIT, ABORT), off=(START, LOST, FILTER, REPLICA))
+@rule("DCP413", "D3", SUSPICIOUS, on=(COMMIT, ABORT), scope=Scope.STREAM, off=(Suspend.FILTER, Suspend.REPLICA))
 def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """COMMIT or ABORT without PREPARE.
 
@@ -112,7 +108,7 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     return Remark(f"{text}: none is open for this key", status="KeyEnoent" if frame.opcode == COMMIT else "Einval")
 
 
-@rule("DCP414", "D4", INFO, on=(Event.STREAM_DONE,), off=(START, LOST, FILTER))
+@rule("DCP414", "D4", INFO, on=(Event.STREAM_DONE,), scope=Scope.STREAM, off=(Suspend.FILTER,))
 def left_undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """PREPARE never resolved.
 
@@ -168,7 +164,7 @@ def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Strea
     return f"PREPARE seqno {frame.seqno}, though that of seqno {there.seqno} is not decided"
 
 
-@rule("DCP416", "D6", VIOLATION, on=(SEQNO_ACK, Event.AHEAD), off=(START, LOST), scope=Scope.CONNECTION)
+@rule("DCP416", "D6", VIOLATION, on=(SEQNO_ACK, Event.AHEAD), scope=Scope.CONNECTION)
 def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Acknowledged seqno that cannot be.
 
@@ -217,7 +213,7 @@ def _spoken(state: int | None) -> str:
     return f"{state} ({VBUCKET_STATE.names.get(state or 0, 'unknown')})"
 
 
-@rule("DCP521", "T1", SUSPICIOUS, on=(SET_STATE, STREAM_END, SET_STATE | RESPONSE), off=(START, LOST))
+@rule("DCP521", "T1", SUSPICIOUS, on=(SET_STATE, STREAM_END, SET_STATE | RESPONSE), scope=Scope.STREAM)
 def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Takeover steps out of order.
 
@@ -264,7 +260,7 @@ def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     return Remark(text, frame=reply._replace(number=frame, ts_ns=ts_ns), ordered=True)
 
 
-@rule("DCP522", "T2", VIOLATION, on=(SET_STATE,), off=(START,))
+@rule("DCP522", "T2", VIOLATION, on=(SET_STATE,), scope=Scope.STREAM)
 def no_takeover(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """State set on a stream that is no takeover.
 
@@ -300,7 +296,7 @@ def odd_state(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(f"SET_VBUCKET_STATE with state {_spoken(state)}", status=status)
 
 
-@rule("DCP524", "T4", VIOLATION, on=(Event.OUTSIDE,), off=(LOST,))
+@rule("DCP524", "T4", VIOLATION, on=(Event.OUTSIDE,), scope=Scope.STREAM)
 def after(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Change after the hand-over.
 

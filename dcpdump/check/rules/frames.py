@@ -14,9 +14,7 @@ from dcpdump.check.meaning import (
 )
 from dcpdump.check.rule import (
     INFO,
-    LOST,
     RESPONSE,
-    START,
     SUSPICIOUS,
     VIOLATION,
     Broken,
@@ -89,7 +87,7 @@ def unmatched(frame: FrameEvent, connection: ConnectionState) -> str:
     return "OpaqueNoMatch" if connection.setup.on("v7_dcp_status_codes") else "KeyEexists"
 
 
-@rule("DCP101", "F1", VIOLATION, on=(Event.DECODED, Event.SKIPPED), off=(LOST,), scope=Scope.CONNECTION)
+@rule("DCP101", "F1", VIOLATION, on=(Event.DECODED, Event.SKIPPED), scope=Scope.CONNECTION)
 def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Invalid magic byte, or one that this side may not use.
 
@@ -141,7 +139,7 @@ def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule("DCP106", "F6", SUSPICIOUS, on=(Event.UNREQUESTED,), off=(START, LOST), scope=Scope.CONNECTION)
+@rule("DCP106", "F6", SUSPICIOUS, on=(Event.UNREQUESTED,), scope=Scope.CONNECTION)
 def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Remark:
     """Response without a request.
 
@@ -166,7 +164,7 @@ def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Re
     return Remark(text, ordered=True)
 
 
-@rule("DCP107", "F7", SUSPICIOUS, on=(Event.OVERDUE,), off=(LOST,), scope=Scope.CONNECTION)
+@rule("DCP107", "F7", SUSPICIOUS, on=(Event.OVERDUE,), scope=Scope.CONNECTION)
 def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Request without an answer.
 
@@ -189,7 +187,7 @@ def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) ->
     return text if opcode != NOOP else None  # of those DCP511 says so
 
 
-@rule("DCP108", "F8", VIOLATION, on=(Event.STRAY,), off=(START,))
+@rule("DCP108", "F8", VIOLATION, on=(Event.STRAY,), scope=Scope.STREAM)
 def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream id is not that of the stream.
 
@@ -214,7 +212,7 @@ def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"{name(frame.opcode)} has {has}, the stream request had {wants}"
 
 
-@rule("DCP111", "F11", VIOLATION, on=(Event.STRAY,), off=(START,))
+@rule("DCP111", "F11", VIOLATION, on=(Event.STRAY,), scope=Scope.STREAM)
 def vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Vbucket is not that of the stream.
 
@@ -569,7 +567,6 @@ def _all_granted(run: DocumentRun, close: Inspected, connection: ConnectionState
     "F4",
     VIOLATION,
     on=(Event.PACKED, Event.DECODED),
-    off=(START,),
     scope=Scope.CONNECTION,
     status="Einval",
     can_skip_run=_all_granted,
@@ -777,7 +774,8 @@ def _none_closed(run: DocumentRun, close: Inspected, connection: ConnectionState
     "F15",
     VIOLATION,
     on=WITH_VALUES,
-    off=(START, LOST, Suspend.OUT_OF_ORDER),
+    scope=Scope.STREAM,
+    off=(Suspend.OUT_OF_ORDER,),
     status="UnknownCollection",
     can_skip_run=_none_closed,
 )

@@ -2,11 +2,7 @@
 
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.rule import (
-    FILTER,
     INFO,
-    LOST,
-    REPLICA,
-    START,
     SUSPICIOUS,
     VIOLATION,
     Delayed,
@@ -69,7 +65,7 @@ def backwards(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"snapshot {marker.start}..{marker.end}"
 
 
-@rule("DCP302", "S2", VIOLATION, on=(MARKER,), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP302", "S2", VIOLATION, on=(MARKER,), scope=Scope.CONNECTION)
 def flags(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Snapshot type that does not fit.
 
@@ -130,7 +126,7 @@ def _of_stream(bits: int, stream: Stream) -> Remark | None:
     return Remark(text, INFO, scope=Scope.SNAPSHOT)
 
 
-@rule("DCP303", "S3", VIOLATION, on=(MARKER,), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP303", "S3", VIOLATION, on=(MARKER,), scope=Scope.CONNECTION)
 def version(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Marker in a version that was not agreed on.
 
@@ -228,7 +224,8 @@ def _first(stream: Stream) -> bool:
     "S4",
     SUSPICIOUS,
     on=(MARKER, Event.FIRST),
-    off=(START, REPLICA),
+    scope=Scope.STREAM,
+    off=(Suspend.REPLICA,),
     can_skip_run=lambda run, close, connection, stream: not _first_is_far(stream, run.first_seqno),
 )
 def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -271,7 +268,7 @@ def _first_is_far(stream: Stream, seqno: int) -> bool:
     return max(request.start, request.snap_start) + 1 < marker.start < seqno
 
 
-@rule("DCP323", "S23", SUSPICIOUS, on=(MARKER,), off=(START, LOST))
+@rule("DCP323", "S23", SUSPICIOUS, on=(MARKER,), scope=Scope.STREAM)
 def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """First snapshot starts below the requested one.
 
@@ -302,8 +299,8 @@ def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     "S6",
     SUSPICIOUS,
     on=(Event.FIRST,),
-    off=(FILTER, REPLICA, START, LOST, Suspend.HISTORY, Suspend.OUT_OF_ORDER),
     scope=Scope.SNAPSHOT,
+    off=(Suspend.FILTER, Suspend.REPLICA, Suspend.HISTORY, Suspend.OUT_OF_ORDER),
     can_skip_run=lambda run, close, connection, stream: not _begins_elsewhere(stream, run.first_seqno),
 )
 def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -330,7 +327,7 @@ def _begins_elsewhere(stream: Stream, seqno: int) -> bool:
     return marker.start > seqno or (marker.start != seqno and not marker.flags & CHECKPOINT)
 
 
-@rule("DCP309", "S9", SUSPICIOUS, on=(MARKER,), off=(START, LOST), scope=Scope.SNAPSHOT)
+@rule("DCP309", "S9", SUSPICIOUS, on=(MARKER,), scope=Scope.SNAPSHOT)
 def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Snapshots overlap.
 
@@ -360,7 +357,7 @@ def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return Remark(text, INFO if joined or old else None)
 
 
-@rule("DCP310", "S10", VIOLATION, on=(MARKER,), off=(START, LOST), scope=Scope.SNAPSHOT)
+@rule("DCP310", "S10", VIOLATION, on=(MARKER,), scope=Scope.SNAPSHOT)
 def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Snapshots go backwards.
 
@@ -384,7 +381,7 @@ def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return Remark(text, status="Erange" if refused else "")
 
 
-@rule("DCP313", "S13", SUSPICIOUS, on=(MARKER,), off=(START, LOST), scope=Scope.SNAPSHOT)
+@rule("DCP313", "S13", SUSPICIOUS, on=(MARKER,), scope=Scope.SNAPSHOT)
 def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Snapshot left unfinished.
 
@@ -427,8 +424,8 @@ def _all_once(run: DocumentRun, close: Inspected, connection: ConnectionState, s
     "S17",
     VIOLATION,
     on=(*DOCUMENTS, COMMIT, PREPARE, ABORT),
-    off=(Suspend.HISTORY, START, LOST),
     scope=Scope.SNAPSHOT,
+    off=(Suspend.HISTORY,),
     can_skip_run=_all_once,
 )
 def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
@@ -456,7 +453,7 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return Remark(text, SUSPICIOUS if marker.flags & DISK and stream.may_be_of_replica else None)
 
 
-@rule("DCP318", "S18", VIOLATION, on=(OSO, MARKER, Event.DISORDERED), off=(START, LOST), scope=Scope.SNAPSHOT)
+@rule("DCP318", "S18", VIOLATION, on=(OSO, MARKER, Event.DISORDERED), scope=Scope.SNAPSHOT)
 def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Out-of-order snapshot out of place.
 
@@ -495,9 +492,7 @@ def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     return None
 
 
-@rule(
-    "DCP320", "S20", VIOLATION, on=(Event.UNACKNOWLEDGED, Event.ACK_UNASKED), off=(START, LOST), scope=Scope.CONNECTION
-)
+@rule("DCP320", "S20", VIOLATION, on=(Event.UNACKNOWLEDGED, Event.ACK_UNASKED), scope=Scope.CONNECTION)
 def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Snapshot not acknowledged, or acknowledged unasked.
 
@@ -521,7 +516,7 @@ def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) 
     return text if stream.end is not None and stream.state == ACTIVE else None
 
 
-@rule("DCP322", "S22", SUSPICIOUS, on=(COMMIT,), off=(REPLICA,))
+@rule("DCP322", "S22", SUSPICIOUS, on=(COMMIT,), off=(Suspend.REPLICA,))
 def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Commit in a disk snapshot.
 
@@ -552,8 +547,8 @@ def _all_in_snapshot(run: DocumentRun, close: Inspected, connection: ConnectionS
     "S11",
     VIOLATION,
     on=SEQUENCED,
-    off=(Suspend.OUT_OF_ORDER, START, LOST),
     scope=Scope.SNAPSHOT,
+    off=(Suspend.OUT_OF_ORDER,),
     can_skip_run=_all_in_snapshot,
 )
 def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
@@ -587,8 +582,8 @@ def _all_rising(run: DocumentRun, close: Inspected, connection: ConnectionState,
     "S12",
     VIOLATION,
     on=SEQUENCED,
-    off=(Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER, START, LOST),
     scope=Scope.SNAPSHOT,
+    off=(Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER),
     can_skip_run=_all_rising,
 )
 def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
@@ -626,7 +621,7 @@ def _lost_since_last(connection: ConnectionState, stream: Stream) -> bool:
     return bool(torn) and connection.lost.frame >= stream.traffic.last_frame
 
 
-@rule("DCP403", "S15", SUSPICIOUS, on=(ADVANCED,), off=(START,))
+@rule("DCP403", "S15", SUSPICIOUS, on=(ADVANCED,), scope=Scope.STREAM)
 def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """SEQNO_ADVANCED where it is not sent.
 

@@ -2,17 +2,15 @@
 
 from dcpdump.check.finding import quoted
 from dcpdump.check.rule import (
-    FILTER,
     INFO,
-    LOST,
     RESPONSE,
-    START,
     SUSPICIOUS,
     VIOLATION,
     Delayed,
     Event,
     Remark,
     Scope,
+    Suspend,
     rule,
 )
 from dcpdump.check.rules.frames import name, unmatched, without_stream
@@ -73,7 +71,7 @@ def request_range(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return f"start seqno {start} is above end seqno {end}" if start > end else None
 
 
-@rule("DCP222", "L2", VIOLATION, on=(STREAM_REQ | RESPONSE,), off=(START, LOST), status="KeyEexists")
+@rule("DCP222", "L2", VIOLATION, on=(STREAM_REQ | RESPONSE,), scope=Scope.STREAM, status="KeyEexists")
 def second_stream(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Second live stream of a vbucket.
 
@@ -123,7 +121,7 @@ def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule("DCP228", "L8", SUSPICIOUS, on=(ADD_STREAM | RESPONSE,), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP228", "L8", SUSPICIOUS, on=(ADD_STREAM | RESPONSE,), scope=Scope.CONNECTION)
 def added(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """ADD_STREAM answered with another stream.
 
@@ -168,7 +166,7 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return Remark(text, INFO) if connection.lookup.requests == 1 else None
 
 
-@rule("DCP237", "L17", VIOLATION, on=(STREAM_REQ | RESPONSE,), off=(START, LOST))
+@rule("DCP237", "L17", VIOLATION, on=(STREAM_REQ | RESPONSE,), scope=Scope.STREAM)
 def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Stream granted whose request had to be refused.
 
@@ -242,7 +240,7 @@ def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Strea
     return f"rollback to {seqno}, above the requested start {request.start}"
 
 
-@rule("DCP226", "L6", SUSPICIOUS, on=(STREAM_REQ,), off=(START,), scope=Scope.CONNECTION)
+@rule("DCP226", "L6", SUSPICIOUS, on=(STREAM_REQ,), scope=Scope.CONNECTION)
 def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Rollback that was not obeyed.
 
@@ -284,7 +282,7 @@ def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str 
     return f"rolled back to {seqno} for the {LOOP + 1}th time" if again else None
 
 
-@rule("DCP238", "L18", VIOLATION, on=(STREAM_REQ | RESPONSE,), off=(START, LOST), status="Rollback")
+@rule("DCP238", "L18", VIOLATION, on=(STREAM_REQ | RESPONSE,), scope=Scope.STREAM, status="Rollback")
 def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream granted although a rollback was due.
 
@@ -348,7 +346,7 @@ def _is_outside(frame: FrameEvent, stream: Stream) -> bool:
     return out and frame.opcode in (*SEQUENCED, FLUSH) and stream.end is None
 
 
-@rule("DCP223", "L3", VIOLATION, on=(Event.OUTSIDE, Event.STRAY), off=(START, LOST))
+@rule("DCP223", "L3", VIOLATION, on=(Event.OUTSIDE, Event.STRAY), scope=Scope.STREAM)
 def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Message of a stream that is not open.
 
@@ -373,7 +371,7 @@ def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     return Remark(f"{name(frame.opcode)} of a stream that was not granted", status=without_stream(connection))
 
 
-@rule("DCP229", "L9", VIOLATION, on=(Event.STRAY, SEQNO_ACK), off=(START,))
+@rule("DCP229", "L9", VIOLATION, on=(Event.STRAY, SEQNO_ACK), scope=Scope.STREAM)
 def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Opaque is not that of the stream.
 
@@ -402,7 +400,7 @@ def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
     )
 
 
-@rule("DCP234", "L14", VIOLATION, on=(Event.OUTSIDE,), off=(START, LOST))
+@rule("DCP234", "L14", VIOLATION, on=(Event.OUTSIDE,), scope=Scope.STREAM)
 def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Stream that does not begin with a marker.
 
@@ -420,7 +418,7 @@ def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(f"the stream begins with {name(frame.opcode)}", status=_out_of_range(frame))
 
 
-@rule("DCP235", "L15", VIOLATION, on=(Event.OUTSIDE,), off=(START, LOST))
+@rule("DCP235", "L15", VIOLATION, on=(Event.OUTSIDE,), scope=Scope.STREAM)
 def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Change outside any snapshot.
 
@@ -444,7 +442,7 @@ def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     return Remark(f"{name(frame.opcode)} before any marker", status=_out_of_range(frame))
 
 
-@rule("DCP236", "L16", VIOLATION, on=(CACHED, CACHED_END, MARKER), off=(START, LOST))
+@rule("DCP236", "L16", VIOLATION, on=(CACHED, CACHED_END, MARKER), scope=Scope.STREAM)
 def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Cache transfer out of place.
 
@@ -514,7 +512,7 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVILEGES = range(9)
 
 
-@rule("DCP231", "L11", SUSPICIOUS, on=(STREAM_END,), off=(START, LOST, FILTER))
+@rule("DCP231", "L11", SUSPICIOUS, on=(STREAM_END,), scope=Scope.STREAM, off=(Suspend.FILTER,))
 def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Stream ended Ok before its end.
 
@@ -540,7 +538,7 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(text, None if connection.setup.between_nodes else INFO)
 
 
-@rule("DCP232", "L12", SUSPICIOUS, on=(STREAM_END,), off=(START,))
+@rule("DCP232", "L12", SUSPICIOUS, on=(STREAM_END,), scope=Scope.STREAM)
 def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream ended for a reason that does not fit.
 
@@ -565,15 +563,7 @@ def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule(
-    "DCP239",
-    "L19",
-    VIOLATION,
-    on=(CLOSE_STREAM | RESPONSE,),
-    off=(START, LOST),
-    scope=Scope.CONNECTION,
-    status="KeyEnoent",
-)
+@rule("DCP239", "L19", VIOLATION, on=(CLOSE_STREAM | RESPONSE,), scope=Scope.CONNECTION, status="KeyEnoent")
 def closed_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """CLOSE_STREAM of no stream that succeeds.
 
