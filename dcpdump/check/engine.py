@@ -8,7 +8,6 @@ from functools import lru_cache
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.evidence import PendingEvidence, at_end
 from dcpdump.check.finding import Finding
-from dcpdump.check.meaning import is_in_wrong_direction
 from dcpdump.check.rule import (
     EVENTS,
     RESPONSE,
@@ -28,23 +27,12 @@ from dcpdump.record import Record
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import DUPLICATES, HISTORY, JSON
+from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.clients import Clients
 from dcpdump.streams.frame_event import HIDDEN, Before, DocumentRun, FrameEvent, Step, event_of, kept, stream_key
 from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.learning import last_message, snapshot_of
 from dcpdump.streams.ledger import Ledger, find_place, simply
-from dcpdump.streams.opcode_kinds import (
-    CLOSE_STREAM,
-    DELETION,
-    FAILOVER_LOG,
-    FAILOVER_LOG_OLD,
-    MARKER,
-    MUTATION,
-    SEQNO_ACK,
-    STREAM_END,
-    STREAM_REQ,
-    STREAMED,
-)
 from dcpdump.streams.phases import Phase
 from dcpdump.streams.silence import IDLE_TIMEOUT_NS
 from dcpdump.streams.state import ConnectionState
@@ -56,7 +44,7 @@ PATIENCE = 1000
 #: Frames between two looks at what waits on the connection at hand.
 TICKS = 64
 #: Requests whose vbucket means something, beside the messages of streams.
-_ABOUT_ONE = frozenset({STREAM_REQ, CLOSE_STREAM, FAILOVER_LOG, FAILOVER_LOG_OLD})
+_ABOUT_ONE = frozenset({kinds.STREAM_REQ, kinds.CLOSE_STREAM, kinds.FAILOVER_LOG, kinds.FAILOVER_LOG_OLD})
 _REPLIES = frozenset(opcode for opcode, message in MESSAGES.items() if message.known and message.replies)
 _DCP = frozenset(opcode for opcode, message in MESSAGES.items() if message.dcp)
 _OUT_OF_ORDER = "bytes were acknowledged before they were captured: the order of both directions is not known"
@@ -249,7 +237,7 @@ class RuleEngine:
         ).is_quiet(run):
             return None
         for rule in self._judges_of_runs(_events(run, close, connection, stream)):
-            spared = rule.can_skip_run is not None and rule.can_skip_run(run, close, connection, stream)
+            spared = rule.can_skip_run is not None and rule.can_skip_run(run, close, stream)
             if isinstance(spared, Broken):
                 found.append((rule, spared))
             elif not spared:
@@ -287,11 +275,11 @@ class RuleEngine:
                 ledger.learn_message(connection, frame, stream)
                 return
         opcode = frame.opcode
-        if opcode == MARKER:
+        if opcode == kinds.MARKER:
             connection.incoming = snapshot_of(frame)
         self._ask_message(frame, connection, stream)
         ledger.learn_message(connection, frame, stream)
-        if opcode == STREAM_END:
+        if opcode == kinds.STREAM_END:
             self._done(frame, stream)
 
     def _ask_message(self, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
@@ -307,11 +295,11 @@ class RuleEngine:
     def _request(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
         opcode = frame.opcode
         stream = connection.no_stream
-        if opcode in _DCP and is_in_wrong_direction(frame, connection):
+        if opcode in _DCP and _is_in_wrong_direction(frame, connection):
             self.ask(Event.WRONG_DIRECTION, frame, connection)
             self.ledger.learn(connection, frame)
             return
-        if opcode == SEQNO_ACK:
+        if opcode == kinds.SEQNO_ACK:
             stream = connection.stream_of(frame) or connection.lookup.by_opaque.get(frame.opaque) or stream
             evidence.acknowledge_seqno(frame, stream)
         self.ask(opcode, frame, connection, stream)
@@ -322,11 +310,11 @@ class RuleEngine:
 
     def _answer(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
         opcode = frame.opcode
-        stream = connection.lookup.by_opaque.get(frame.opaque) if opcode in STREAMED else None
+        stream = connection.lookup.by_opaque.get(frame.opaque) if opcode in kinds.STREAMED else None
         if stream is None or connection.lookup.shares(frame.opaque):
             stream = connection.no_stream
         self.ask(opcode | RESPONSE, frame, connection, stream)
-        if opcode == STREAM_REQ and not frame.word:  # it takes the place of another stream
+        if opcode == kinds.STREAM_REQ and not frame.word:  # it takes the place of another stream
             waiting = connection.exchanges.asked(frame)
             before = None if waiting is None or waiting.request is None else waiting.request.still_open
             if before is not None and before.end is None:
@@ -477,7 +465,23 @@ def _vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
             return None
         waiting = connection.exchanges.asked(frame)
         return waiting.frame.word if waiting is not None else None if frame.record is None else frame.record.vbucket
-    return frame.word if frame.opcode in STREAMED or frame.opcode in (STREAM_REQ, CLOSE_STREAM, SEQNO_ACK) else None
+    return (
+        frame.word
+        if frame.opcode in kinds.STREAMED or frame.opcode in (kinds.STREAM_REQ, kinds.CLOSE_STREAM, kinds.SEQNO_ACK)
+        else None
+    )
+
+
+def _is_in_wrong_direction(frame: FrameEvent, connection: ConnectionState) -> bool:
+    """Return whether a DCP request is sent against the known roles of the ends."""
+    opcode = frame.opcode
+    if connection.producer_direction is None or opcode in (kinds.OPEN, kinds.ADD_STREAM, kinds.CLOSE_STREAM):
+        return connection.setup.produces is True and opcode == kinds.ADD_STREAM
+    if opcode in kinds.WANTED:
+        return frame.direction == connection.producer_direction
+    if opcode in kinds.STREAMED or opcode in (kinds.NOOP, kinds.FLUSH):
+        return frame.direction != connection.producer_direction
+    return False
 
 
 def _events_of(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> list[int]:
@@ -501,9 +505,9 @@ def _events_of(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 
 def _events(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> tuple[int, ...]:
     """Return the events of a run, as those of its messages."""
-    events = [MUTATION, Event.MARKED]
+    events = [kinds.MUTATION, Event.MARKED]
     if close.forms:
-        events.append(DELETION)
+        events.append(kinds.DELETION)
     if connection.window.size is not None:
         events.append(Event.COUNTED)
     if close.packed:
@@ -532,7 +536,7 @@ def judge(record: Record) -> list[Finding]:
     frame = event_of(record)
     found: list[Finding] = []
     engine, connection = RuleEngine(found.append), ConnectionState(0, with_rules=True)
-    if frame.opcode == MARKER and not frame.response:
+    if frame.opcode == kinds.MARKER and not frame.response:
         connection.incoming = snapshot_of(frame)
     events = [Event.DECODED, *[Event.FRAMED] * (frame.magic == ALT_CLIENT_REQUEST)]
     if frame.response and not frame.server:

@@ -15,7 +15,6 @@ from dcpdump.startup import dataclass
 from dcpdump.streams.clients import Skip
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.rollbacks import Explanation
-from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 
@@ -118,7 +117,7 @@ class Broken(NamedTuple):
 
 
 #: Returns whether no frame of a run can break a rule, when in doubt False; or which ones do.
-CanSkipRun = Callable[[DocumentRun, Inspected, ConnectionState, Stream], bool | Broken]
+CanSkipRun = Callable[[DocumentRun, Inspected, Stream], bool | Broken]
 
 
 class Suspend(Enum):
@@ -164,17 +163,17 @@ class Rule:
     @property
     def title(self) -> str:
         """Return the title: what is wrong, in a few words."""
-        return self._doc[0].removesuffix(".")
+        return self._doc[0]
 
     @property
     def page(self) -> str:
         """Return the page: when it is reported, its consequences, and its usual causes, in paragraphs."""
-        return "\n\n".join(each for each in self._doc[1:] if not each.startswith(_SOURCE))
+        return self._doc[1]
 
     @property
     def source(self) -> str:
         """Return the source in a server's code or the specification; empty without one."""
-        return self._doc[-1].removeprefix(_SOURCE) if self._doc[-1].startswith(_SOURCE) else ""
+        return self._doc[2]
 
     @property
     def unjudged(self) -> tuple[Suspend, ...]:
@@ -182,11 +181,10 @@ class Rule:
         return (*_MISSING[self.scope], *self.off)
 
     @property
-    def _doc(self) -> list[str]:
-        return inspect.cleandoc(self.judge.__doc__ or "").split("\n\n")
-
-
-_SOURCE = "Source: "
+    def _doc(self) -> tuple[str, str, str]:
+        text, _, source = inspect.cleandoc(self.judge.__doc__ or "").partition("\nSource: ")
+        title, _, page = text.partition(".\n\n")
+        return title, page, source
 
 
 def rule(

@@ -13,16 +13,7 @@ from dcpdump.streams.frame_event import between
 from dcpdump.streams.identity import alike, host, same
 from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.request import Request, fault_of
-from dcpdump.streams.rollbacks import (
-    LOOP,
-    Rollback,
-    RollbackReason,
-    branch_of,
-    doubt,
-    explain,
-    find_rollbacks,
-    resume,
-)
+from dcpdump.streams.rollbacks import LOOP, Rollback, RollbackReason, branch_of, doubt, explain, find_rollbacks, resume
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import BY_SERVER, IDLE_NS, ended_by, why_closed

@@ -20,7 +20,7 @@ TALKS = {**{id: case.trips for id, case in CASES.items()}, **HEALTHY}
 CHANGES = frozenset(
     "add append appendleft clear discard extend insert pop popitem popleft remove setdefault update".split()
 )
-PAGES = [*sorted(Path(rules.__file__).parent.glob("*.py")), Path(rules.__file__).parent.parent / "meaning.py"]
+PAGES = sorted(Path(rules.__file__).parent.glob("*.py"))
 
 
 def of(found: list[Finding], codes: set[str]) -> list[tuple[str, str, str, int, int | None, str]]:

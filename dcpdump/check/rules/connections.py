@@ -7,23 +7,9 @@ from dcpdump.check.rules.frames import name
 from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import CONTROL_KEYS, DELETED_XATTRS, INCLUDE_XATTRS, REPLICATION
+from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.flow import flow_status, why_blocked
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
-from dcpdump.streams.opcode_kinds import (
-    ADVANCED,
-    BUFFER_ACK,
-    CONTROL,
-    FLUSH,
-    HELLO,
-    NOOP,
-    OPEN,
-    OSO,
-    SASL_AUTH,
-    SASL_STEP,
-    SELECT_BUCKET,
-    STREAM_REQ,
-    WANTED,
-)
 from dcpdump.streams.phases import FlowEvent, SetupEvent, SetupPhase, allows
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
@@ -31,7 +17,7 @@ from dcpdump.text import nearest
 
 # -- set-up, and who may send what --------------------------------------------------------------------
 
-_BEFORE_LOGIN = frozenset({HELLO, 0x20, SASL_AUTH, SASL_STEP, 0xFE})
+_BEFORE_LOGIN = frozenset({kinds.HELLO, 0x20, kinds.SASL_AUTH, kinds.SASL_STEP, 0xFE})
 _UNORDERED = 0x0E
 
 
@@ -47,12 +33,11 @@ def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stre
     without waiting for its answer are executed after it, in order.
 
     Usual causes: a client that ignores the answer to its authentication.
-
     Source: daemon/protocol/mcbp
     """
     if allows(connection.setup.phase, SetupEvent.COMMAND) or frame.opcode in _BEFORE_LOGIN:
         return None
-    if any(connection.asked_for(SASL_AUTH)) or any(connection.asked_for(SASL_STEP)):
+    if any(connection.asked_for(kinds.SASL_AUTH)) or any(connection.asked_for(kinds.SASL_STEP)):
         return None
     return Remark(f"{name(frame.opcode)} after the authentication was refused", ordered=True)
 
@@ -67,13 +52,12 @@ def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     Either is refused with Einval: a connection keeps the role that it was opened with.
 
     Usual causes: a connection from a pool, used again.
-
     Source: daemon/mcbp_validators.cc
     """
-    if frame.opcode == OPEN:
+    if frame.opcode == kinds.OPEN:
         if connection.setup.phase is not SetupPhase.OPEN:
             return None  # of a login that was refused DCP201 says so
-        if connection.exchanges.early(frame.direction, OPEN, frame.opaque) is not None:
+        if connection.exchanges.early(frame.direction, kinds.OPEN, frame.opaque) is not None:
             return None  # that success was the answer to this one, captured before it
         return f"DCP_OPEN, though frame {connection.setup.accepted_frame} opened the connection"
     if not MESSAGES[frame.opcode].dcp or allows(connection.setup.phase, SetupEvent.DCP) or not connection.complete:
@@ -83,7 +67,7 @@ def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     return f"{name(frame.opcode)} before DCP_OPEN"
 
 
-@rule("DCP203", "C3", SUSPICIOUS, on=(OPEN | RESPONSE,), scope=Scope.STREAM)
+@rule("DCP203", "C3", SUSPICIOUS, on=(kinds.OPEN | RESPONSE,), scope=Scope.STREAM)
 def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """No bucket selected.
 
@@ -92,15 +76,16 @@ def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     Without it a connection has a bucket only where the user's name is that of one, as before 5.0.
 
     Usual causes: SELECT_BUCKET sent, and refused.
-
     Source: daemon/protocol/mcbp
     """
     if not frame.word or connection.setup.bucket is not None or not connection.setup.authenticated:
         return None
-    return None if any(connection.asked_for(SELECT_BUCKET)) else "DCP_OPEN was refused, and no bucket was selected"
+    return (
+        None if any(connection.asked_for(kinds.SELECT_BUCKET)) else "DCP_OPEN was refused, and no bucket was selected"
+    )
 
 
-@rule("DCP204", "C4", VIOLATION, on=(OPEN | RESPONSE,), scope=Scope.CONNECTION, status="NotSupported")
+@rule("DCP204", "C4", VIOLATION, on=(kinds.OPEN | RESPONSE,), scope=Scope.CONNECTION, status="NotSupported")
 def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Unordered execution on a DCP connection.
 
@@ -109,7 +94,6 @@ def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     DCP depends on the order of messages; a server refuses with NotSupported.
 
     Usual causes: a feature list shared with clients that do not use DCP.
-
     Source: daemon/mcbp_validators.cc
     """
     if frame.word or connection.setup.features is None or _UNORDERED not in connection.setup.features:
@@ -117,7 +101,7 @@ def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return "DCP_OPEN succeeded although HELLO granted UnorderedExecution"
 
 
-@rule("DCP205", "C5", VIOLATION, on=(SASL_AUTH, SASL_STEP), scope=Scope.CONNECTION)
+@rule("DCP205", "C5", VIOLATION, on=(kinds.SASL_AUTH, kinds.SASL_STEP), scope=Scope.CONNECTION)
 def late_login(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Authentication after DCP_OPEN.
 
@@ -126,7 +110,6 @@ def late_login(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     It is refused: which streams were granted depends on who the user was.
 
     Usual causes: a client that renews its token on every connection.
-
     Source: daemon/connection.cc
     """
     if allows(connection.setup.phase, SetupEvent.LOGIN):
@@ -145,7 +128,6 @@ def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Usual causes: two instances of an application with one configuration; a client that reconnects before its
     old connection is gone.
-
     Source: dcp/dcpconnmap.cc
     """
     other, opened = connection.setup.previous_with_name, connection.setup.opened_by
@@ -163,19 +145,18 @@ def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     The server closes the connection.
 
     Usual causes: DCP_OPEN with the producer flag where a consumer was meant.
-
     Source: dcp/producer.cc
     """
     if (
         connection.setup.produces is not True
         or frame.direction == connection.producer_direction
-        or frame.opcode in (NOOP, FLUSH)
+        or frame.opcode in (kinds.NOOP, kinds.FLUSH)
     ):
         return None
     return f"{name(frame.opcode)} sent to a producer"
 
 
-@rule("DCP208", "C8", VIOLATION, on=(Event.WRONG_DIRECTION, ADVANCED, OSO), scope=Scope.CONNECTION)
+@rule("DCP208", "C8", VIOLATION, on=(Event.WRONG_DIRECTION, kinds.ADVANCED, kinds.OSO), scope=Scope.CONNECTION)
 def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Message that a consumer does not take.
 
@@ -183,17 +164,16 @@ def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     connection), SEQNO_ADVANCED and OSO_SNAPSHOT (it answers UnknownCommand).
 
     Usual causes: DCP_OPEN without the producer flag where a producer was meant.
-
     Source: dcp/consumer.cc, daemon/protocol/mcbp
     """
     if connection.setup.produces is not False or frame.direction != connection.producer_direction:
         return None
-    if frame.opcode in (ADVANCED, OSO):
+    if frame.opcode in (kinds.ADVANCED, kinds.OSO):
         return Remark(f"{name(frame.opcode)} sent to a consumer", status="UnknownCommand")
-    return f"{name(frame.opcode)} sent to a consumer" if frame.opcode in WANTED else None
+    return f"{name(frame.opcode)} sent to a consumer" if frame.opcode in kinds.WANTED else None
 
 
-@rule("DCP209", "C9", VIOLATION, on=(STREAM_REQ | RESPONSE,), scope=Scope.CONNECTION, status="NotSupported")
+@rule("DCP209", "C9", VIOLATION, on=(kinds.STREAM_REQ | RESPONSE,), scope=Scope.CONNECTION, status="NotSupported")
 def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream granted without the NOOPs that it needs.
 
@@ -203,7 +183,6 @@ def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     its setting dcp_noop_mandatory_for_v5_features was turned off.)
 
     Usual causes: controls sent after the first stream request.
-
     Source: dcp/producer.cc
     """
     if frame.word or not connection.controls_known or connection.setup.on("enable_noop"):
@@ -215,7 +194,9 @@ def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     return None
 
 
-@rule("DCP211", "C11", VIOLATION, on=(STREAM_REQ | RESPONSE,), scope=Scope.CONNECTION, status="DcpStreamIdInvalid")
+@rule(
+    "DCP211", "C11", VIOLATION, on=(kinds.STREAM_REQ | RESPONSE,), scope=Scope.CONNECTION, status="DcpStreamIdInvalid"
+)
 def sid_enabled(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream id where none is enabled, or none where it is.
 
@@ -224,7 +205,6 @@ def sid_enabled(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     A conforming server refuses with DcpStreamIdInvalid.
 
     Usual causes: a client that ignores the answer to enable_stream_id.
-
     Source: dcp/producer.cc
     """
     waiting = connection.exchanges.asked(frame)
@@ -238,7 +218,7 @@ def sid_enabled(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return "stream granted without a sid, and enable_stream_id was accepted"
 
 
-@rule("DCP214", "C14", SUSPICIOUS, on=(HELLO,))
+@rule("DCP214", "C14", SUSPICIOUS, on=(kinds.HELLO,))
 def second_hello(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """HELLO after DCP_OPEN.
 
@@ -248,7 +228,6 @@ def second_hello(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     streams.
 
     Usual causes: a client library that renews its features; a connection from a pool.
-
     Source: daemon/protocol/mcbp
     """
     if allows(connection.setup.phase, SetupEvent.HELLO):
@@ -298,7 +277,7 @@ def control_asked(frame: FrameEvent, connection: ConnectionState) -> tuple[str, 
     return ("", "") if waiting is None else (waiting.key, waiting.value)
 
 
-@rule("DCP210", "C10", SUSPICIOUS, on=(CONTROL,), scope=Scope.CONNECTION)
+@rule("DCP210", "C10", SUSPICIOUS, on=(kinds.CONTROL,), scope=Scope.CONNECTION)
 def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Control after the streams that it should change.
 
@@ -307,19 +286,18 @@ def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     It changes later streams only; those that are open stay as they were.
 
     Usual causes: controls sent in parallel with stream requests.
-
     Source: dcp/producer.cc, dcp/active_stream.cc
     """
     key = safe(frame.key)
     streams = connection.lookup.current.values()
     if key not in _AT_CREATION or not any(each.begin_captured and each.live and not each.closed for each in streams):
         return None
-    if connection.exchanges.early(frame.direction, CONTROL, frame.opaque) is not None:
+    if connection.exchanges.early(frame.direction, kinds.CONTROL, frame.opaque) is not None:
         return None  # it was captured after its answer, and maybe after the streams
     return f"{key} changes nothing for the streams that are open"
 
 
-@rule("DCP212", "C12", VIOLATION, on=(CONTROL | RESPONSE,), scope=Scope.CONNECTION, status="NotSupported")
+@rule("DCP212", "C12", VIOLATION, on=(kinds.CONTROL | RESPONSE,), scope=Scope.CONNECTION, status="NotSupported")
 def exclusive(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream ids and durable writes together.
 
@@ -328,7 +306,6 @@ def exclusive(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     They exclude each other; the second is to be refused with NotSupported.
 
     Usual causes: a proxy that answers controls itself.
-
     Source: dcp/producer.cc
     """
     key, value = control_asked(frame, connection)
@@ -338,7 +315,7 @@ def exclusive(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"{key} accepted after {other}"
 
 
-@rule("DCP213", "C13", INFO, on=(CONTROL | RESPONSE,))
+@rule("DCP213", "C13", INFO, on=(kinds.CONTROL | RESPONSE,))
 def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Application that counts as a replica.
 
@@ -348,7 +325,6 @@ def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     The server waits for this client's acknowledgements when it decides about durable writes.
 
     Usual causes: controls copied from a capture of replication.
-
     Source: dcp/producer.cc
     """
     key, value = control_asked(frame, connection)
@@ -360,7 +336,7 @@ def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return "consumer_name and enable_sync_writes make this connection count for durable writes" if both else None
 
 
-@rule("DCP215", "C15", VIOLATION, on=(CONTROL | RESPONSE,), scope=Scope.CONNECTION)
+@rule("DCP215", "C15", VIOLATION, on=(kinds.CONTROL | RESPONSE,), scope=Scope.CONNECTION)
 def accepted(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Control accepted that is to be refused.
 
@@ -372,7 +348,6 @@ def accepted(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     The client relies on something that the producer does not do.
 
     Usual causes: a proxy that answers controls itself.
-
     Source: dcp/producer.cc
     """
     key, value = control_asked(frame, connection)
@@ -408,7 +383,7 @@ def _is_interval(value: str) -> bool:
 _NEAR = 0.85  #: of 1, which is the same
 
 
-@rule("DCP216", "C16", SUSPICIOUS, on=(CONTROL,), status="Einval")
+@rule("DCP216", "C16", SUSPICIOUS, on=(kinds.CONTROL,), status="Einval")
 def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Control key that is misspelt.
 
@@ -417,7 +392,6 @@ def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     A producer refuses what it does not know. (Keys that resemble none may be those of a later release.)
 
     Usual causes: a letter that is missing, doubled or of the wrong case.
-
     Source: control.md, dcp/producer.cc
     """
     key = frame.key.decode("ascii", "replace")
@@ -433,7 +407,7 @@ def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 _SIZE = "connection_buffer_size"
 
 
-@rule("DCP502", "B2", INFO, on=(BUFFER_ACK,), scope=Scope.CONNECTION)
+@rule("DCP502", "B2", INFO, on=(kinds.BUFFER_ACK,), scope=Scope.CONNECTION)
 def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Acknowledged by another measure.
 
@@ -443,7 +417,6 @@ def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     The 2 bytes are never acknowledged: after enough durable writes the window stays full.
 
     Usual causes: a client that counts what it reads.
-
     Source: dcp/response.h (MB-46634)
     """
     window, counted = connection.window, connection.window.counted
@@ -454,8 +427,8 @@ def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return f"acknowledges wire bytes: {counted.sent - counted.wire:,} bytes of {counted.prepared:,} prepares stay"
 
 
-def _all_in_window(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
-    window = connection.window
+def _all_in_window(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
+    window = stream.connection.window
     return not window.complete or not (window.is_blocked or window.needs_each(run.size))
 
 
@@ -469,7 +442,6 @@ def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     The consumer asked for the window because it cannot hold more.
 
     Usual causes: a producer that counts documents only; an acknowledgement captured after what it allowed.
-
     Source: dcp/producer.cc (BufferLog)
     """
     window = connection.window
@@ -491,7 +463,6 @@ def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> 
     Acknowledgements while flow control is off do not count.
 
     Usual causes: counting messages that do not count (NOOP, responses); acknowledging twice.
-
     Source: dcp/producer.cc
     """
     return f"{delayed.amount:,} bytes acknowledged, {delayed.limit:,} were sent"
@@ -508,7 +479,6 @@ def stall(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str 
     No stream of the connection makes progress.
 
     Usual causes: a consumer that is stuck, or forgot to acknowledge messages that count.
-
     Source: dcp/flow-control.cc
     """
     window = connection.window
@@ -519,20 +489,19 @@ def stall(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str 
     return f"{window.outstanding:,} of {window.size or 0:,} bytes not acknowledged for {waited:,.0f} s"
 
 
-@rule("DCP506", "B6", SUSPICIOUS, on=(BUFFER_ACK | RESPONSE,))
+@rule("DCP506", "B6", SUSPICIOUS, on=(kinds.BUFFER_ACK | RESPONSE,))
 def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Acknowledgement that was answered.
 
     Reported when a success answers BUFFER_ACKNOWLEDGEMENT, which is answered only where it is refused.
 
     Usual causes: a producer written after the specification's page, which describes one ("unused").
-
     Source: daemon/protocol/mcbp
     """
     return None if frame.word else "success in answer to BUFFER_ACKNOWLEDGEMENT"
 
 
-@rule("DCP507", "B7", SUSPICIOUS, on=(BUFFER_ACK,), scope=Scope.CONNECTION)
+@rule("DCP507", "B7", SUSPICIOUS, on=(kinds.BUFFER_ACK,), scope=Scope.CONNECTION)
 def pointless(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Acknowledgement without flow control.
 
@@ -542,13 +511,12 @@ def pointless(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     The producer ignores it, and sends as fast as it can.
 
     Usual causes: a control that was refused or never sent.
-
     Source: dcp/producer.cc
     """
     on = allows(connection.window.phase, FlowEvent.ACK)
     if on or not connection.controls_known or connection.setup.produces is False:
         return None
-    if any(waiting.key == _SIZE for waiting in connection.asked_for(CONTROL)):
+    if any(waiting.key == _SIZE for waiting in connection.asked_for(kinds.CONTROL)):
         return None  # its success may be captured a little later
     return "acknowledges bytes, and flow control is off"
 
@@ -566,24 +534,23 @@ def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Strea
     The producer sends no other NOOP, and closes the connection when it receives nothing for its idle timeout.
 
     Usual causes: a consumer whose reader is busy; an opaque byte-swapped in the answer.
-
     Source: dcp/producer.cc
     """
     noop = delayed.frame
     if (
-        noop.opcode != NOOP
+        noop.opcode != kinds.NOOP
         or noop.direction != connection.producer_direction
         or not delayed.late
         or not connection.has_both_sides
     ):
         return None
     text = f"NOOP with opaque 0x{noop.opaque:08x} was not answered in {delayed.waited_ns / SECOND:,.0f} s"
-    waiting = connection.exchanges.by_kind.get((noop.direction, NOOP), {}).get(noop.number)
+    waiting = connection.exchanges.by_kind.get((noop.direction, kinds.NOOP), {}).get(noop.number)
     echo = 0 if waiting is None else waiting.echo
     return f"{text}: frame {echo} has its opaque, and is a request (magic 0x80)" if echo else text
 
 
-@rule("DCP512", "N2", SUSPICIOUS, on=(NOOP,), scope=Scope.SINCE)
+@rule("DCP512", "N2", SUSPICIOUS, on=(kinds.NOOP,), scope=Scope.SINCE)
 def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Second NOOP before the first was answered.
 
@@ -593,10 +560,9 @@ def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     A producer has at most one under way.
 
     Usual causes: a producer of another make; two connections taken for one.
-
     Source: dcp/producer.cc
     """
-    oldest = next(connection.exchanges.waiting((frame.direction, NOOP)), None)
+    oldest = next(connection.exchanges.waiting((frame.direction, kinds.NOOP)), None)
     if oldest is None or oldest.doubtful or frame.ts_ns is None or not connection.has_both_sides:
         return None
     asked = oldest.frame
@@ -619,7 +585,6 @@ def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     Producers send them whether or not there is other traffic; a client that waits for them disconnects.
 
     Usual causes: a producer whose thread is busy; a server that hangs, or is gone; an interval that was refused.
-
     Source: dcp/producer.cc
     """
     text = f"no NOOP for {delayed.waited_ns / SECOND:,.0f} s"
@@ -629,7 +594,7 @@ def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     return Remark(text, INFO if delayed.late else None)
 
 
-@rule("DCP514", "N4", VIOLATION, on=(NOOP,), scope=Scope.CONNECTION)
+@rule("DCP514", "N4", VIOLATION, on=(kinds.NOOP,), scope=Scope.CONNECTION)
 def unasked_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """NOOP that was not requested.
 
@@ -638,7 +603,6 @@ def unasked_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     A client that does not know it leaves it unanswered, and is disconnected.
 
     Usual causes: a control that was refused.
-
     Source: dcp/producer.cc
     """
     if not connection.controls_known or connection.setup.on("enable_noop") or connection.setup.produces is not True:
@@ -656,7 +620,6 @@ def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     Both ends disconnect after that long without a message, unless the timeout was changed.
 
     Usual causes: a capture that was paused; a timeout that was raised.
-
     Source: dcp/producer.cc, dcp/consumer.cc
     """
     before = connection.sides[frame.direction].latest_ns
@@ -675,11 +638,10 @@ def client_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     its answer, it is meant as that.
 
     Usual causes: a keep-alive written for both ends; an answer with the magic of a request.
-
     Source: dcp/producer.cc
     """
     if (
-        frame.opcode != NOOP
+        frame.opcode != kinds.NOOP
         or connection.setup.produces is not True
         or frame.direction == connection.producer_direction
     ):

@@ -1,32 +1,12 @@
 """DCP41x, DCP52x: durable writes, and how a vbucket is handed over."""
 
-from dcpdump.check.rule import (
-    INFO,
-    RESPONSE,
-    SUSPICIOUS,
-    VIOLATION,
-    Delayed,
-    Event,
-    Remark,
-    Scope,
-    Suspend,
-    rule,
-)
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.frames import name
 from dcpdump.spec.names import ACTIVE, DISK, OK, PENDING, VBUCKET_STATE
+from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.flow import FlowState, flow_status
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.learning import last_message
-from dcpdump.streams.opcode_kinds import (
-    ABORT,
-    COMMIT,
-    MARKER,
-    PREPARE,
-    SEQNO_ACK,
-    SEQUENCED,
-    SET_STATE,
-    STREAM_END,
-)
 from dcpdump.streams.phases import ClosingEvent, DurableEvent, Takeover, TakeoverEvent, allows
 from dcpdump.streams.silence import undecided
 from dcpdump.streams.state import ConnectionState
@@ -42,7 +22,7 @@ _ARRIVES_NS = 10 * 10**9
 _MAY_HOLD = (FlowState.BLOCKED, FlowState.UNKNOWN)
 
 
-@rule("DCP411", "D1", VIOLATION, on=(PREPARE, COMMIT, ABORT), scope=Scope.CONNECTION)
+@rule("DCP411", "D1", VIOLATION, on=(kinds.PREPARE, kinds.COMMIT, kinds.ABORT), scope=Scope.CONNECTION)
 def uninvited(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Durable writes that were not requested.
 
@@ -51,7 +31,6 @@ def uninvited(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     A client that does not know them takes a prepare for a document that is there.
 
     Usual causes: a control that was refused, and whose refusal was overlooked.
-
     Source: dcp/active_stream.cc
     """
     if not connection.controls_known or connection.setup.on("enable_sync_writes") or connection.setup.produces is False:
@@ -59,7 +38,7 @@ def uninvited(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"{name(frame.opcode)}, and enable_sync_writes is not on"
 
 
-@rule("DCP412", "D2", VIOLATION, on=(COMMIT, ABORT))
+@rule("DCP412", "D2", VIOLATION, on=(kinds.COMMIT, kinds.ABORT))
 def prepared_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Decided before it was prepared.
 
@@ -68,18 +47,24 @@ def prepared_first(frame: FrameEvent, connection: ConnectionState, stream: Strea
     No consumer compares the two: a server looks for the prepare by its key, and fails if its seqno is another.
 
     Usual causes: the two fields swapped.
-
     Source: memcached/protocol_binary.h
     """
     prepared, seqno = frame.get("prepared_seqno"), frame.seqno
     if prepared is None or seqno is None or 0 < prepared < seqno:
         return None
-    if not prepared and frame.opcode == ABORT:
+    if not prepared and frame.opcode == kinds.ABORT:
         return None
     return Remark(f"{name(frame.opcode)} seqno {seqno} of prepared seqno {prepared}", None if prepared else SUSPICIOUS)
 
 
-@rule("DCP413", "D3", SUSPICIOUS, on=(COMMIT, ABORT), scope=Scope.STREAM, off=(Suspend.FILTER, Suspend.REPLICA))
+@rule(
+    "DCP413",
+    "D3",
+    SUSPICIOUS,
+    on=(kinds.COMMIT, kinds.ABORT),
+    scope=Scope.STREAM,
+    off=(Suspend.FILTER, Suspend.REPLICA),
+)
 def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """COMMIT or ABORT without PREPARE.
 
@@ -90,7 +75,6 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     replica fails.
 
     Usual causes: a prepare that was lost; a decision sent twice.
-
     Source: dcp/passive_stream.cc
     """
     prepared = frame.get("prepared_seqno")
@@ -105,7 +89,9 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     text = f"{name(frame.opcode)} of prepared seqno {prepared}"
     if there is not None:
         return f"{text}: open is that of seqno {there.seqno} for this key"
-    return Remark(f"{text}: none is open for this key", status="KeyEnoent" if frame.opcode == COMMIT else "Einval")
+    return Remark(
+        f"{text}: none is open for this key", status="KeyEnoent" if frame.opcode == kinds.COMMIT else "Einval"
+    )
 
 
 @rule("DCP414", "D4", INFO, on=(Event.STREAM_DONE,), scope=Scope.STREAM, off=(Suspend.FILTER,))
@@ -121,7 +107,6 @@ def left_undecided(frame: FrameEvent, connection: ConnectionState, stream: Strea
     another node, or found on its disk when it started: that waits until enough replicas have it.
 
     Usual causes: a hand-over in the middle of a durable write; a replica that does not answer, or is not there.
-
     Source: dcp/passive_stream.cc
     """
     if not stream.prepares.open:
@@ -144,7 +129,7 @@ def _open_for_long(connection: ConnectionState, stream: Stream) -> Remark | None
     return Remark(f"{found.text}, for {span(until_ns - (found.since_ns or 0))}", SUSPICIOUS, frame=at)
 
 
-@rule("DCP415", "D5", SUSPICIOUS, on=(PREPARE,), off=(Suspend.HISTORY,))
+@rule("DCP415", "D5", SUSPICIOUS, on=(kinds.PREPARE,), off=(Suspend.HISTORY,))
 def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Second prepare of a key.
 
@@ -154,7 +139,6 @@ def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Strea
     A key has one durable write under way; the next waits with SyncWriteInProgress.
 
     Usual causes: a commit that was lost.
-
     Source: dcp/passive_stream.cc
     """
     may_come = allows(stream.prepares.phase(frame.key), DurableEvent.PREPARE)
@@ -164,7 +148,7 @@ def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Strea
     return f"PREPARE seqno {frame.seqno}, though that of seqno {there.seqno} is not decided"
 
 
-@rule("DCP416", "D6", VIOLATION, on=(SEQNO_ACK, Event.AHEAD), scope=Scope.CONNECTION)
+@rule("DCP416", "D6", VIOLATION, on=(kinds.SEQNO_ACK, Event.AHEAD), scope=Scope.CONNECTION)
 def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Acknowledged seqno that cannot be.
 
@@ -173,7 +157,6 @@ def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: St
     on either the producer closes the connection. (The same seqno again is tolerated.)
 
     Usual causes: acknowledging a snapshot's end before it came; the seqno of another vbucket.
-
     Source: dcp/producer.cc, dcp/active_stream.cc
     """
     if isinstance(event, Delayed):
@@ -199,7 +182,6 @@ def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     after some time the server answers the client of the write that its outcome is not known.
 
     Usual causes: a slow disk of the replica.
-
     Source: dcp/passive_stream.cc
     """
     how = "was acknowledged after" if delayed.late else "was not acknowledged in"
@@ -213,7 +195,9 @@ def _spoken(state: int | None) -> str:
     return f"{state} ({VBUCKET_STATE.names.get(state or 0, 'unknown')})"
 
 
-@rule("DCP521", "T1", SUSPICIOUS, on=(SET_STATE, STREAM_END, SET_STATE | RESPONSE), scope=Scope.STREAM)
+@rule(
+    "DCP521", "T1", SUSPICIOUS, on=(kinds.SET_STATE, kinds.STREAM_END, kinds.SET_STATE | RESPONSE), scope=Scope.STREAM
+)
 def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Takeover steps out of order.
 
@@ -225,14 +209,13 @@ def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     For a moment two nodes, or neither of them, take writes for the vbucket.
 
     Usual causes: a producer that does not wait for replies; a hand-over that was given up.
-
     Source: dcp/active_stream.cc
     """
     if not stream.asked_takeover:
         return None
     if frame.response:
         return _too_soon(frame, stream)
-    if frame.opcode == STREAM_END:
+    if frame.opcode == kinds.STREAM_END:
         if frame.get("status") == OK and not allows(stream.takeover_phase, TakeoverEvent.END_OK):
             return f"the takeover ended Ok in state {_spoken(stream.state)}"
         return None
@@ -260,7 +243,7 @@ def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     return Remark(text, frame=reply._replace(number=frame, ts_ns=ts_ns), ordered=True)
 
 
-@rule("DCP522", "T2", VIOLATION, on=(SET_STATE,), scope=Scope.STREAM)
+@rule("DCP522", "T2", VIOLATION, on=(kinds.SET_STATE,), scope=Scope.STREAM)
 def no_takeover(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """State set on a stream that is no takeover.
 
@@ -269,7 +252,6 @@ def no_takeover(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     The consumer would become the owner of a vbucket that has one.
 
     Usual causes: flags of another stream.
-
     Source: dcp/active_stream.cc
     """
     if stream.request is None or stream.asked_takeover:
@@ -277,7 +259,7 @@ def no_takeover(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return "SET_VBUCKET_STATE on a stream that was not requested with takeover"
 
 
-@rule("DCP523", "T3", SUSPICIOUS, on=(SET_STATE,))
+@rule("DCP523", "T3", SUSPICIOUS, on=(kinds.SET_STATE,))
 def odd_state(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """State that no hand-over has.
 
@@ -286,7 +268,6 @@ def odd_state(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     A consumer takes replica (2) and dead (4) over all the same; it refuses states that do not exist with Einval.
 
     Usual causes: the numbers of an old prototype, where replica and pending were swapped.
-
     Source: dcp/active_stream.cc, daemon/mcbp_validators.cc
     """
     state = frame.get("state")
@@ -305,10 +286,13 @@ def after(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     The consumer owns the vbucket by then and makes seqnos itself: the two histories diverge.
 
     Usual causes: a source that continues to take writes.
-
     Source: dcp/active_stream.cc
     """
     handed = stream.takeover_phase is Takeover.ACTIVE
-    if not handed or frame.opcode not in (*SEQUENCED, MARKER) or not allows(stream.closing_phase, ClosingEvent.MESSAGE):
+    if (
+        not handed
+        or frame.opcode not in (*kinds.SEQUENCED, kinds.MARKER)
+        or not allows(stream.closing_phase, ClosingEvent.MESSAGE)
+    ):
         return None
     return f"{name(frame.opcode)} after SET_VBUCKET_STATE(active)"

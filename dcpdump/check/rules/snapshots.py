@@ -1,17 +1,7 @@
 """DCP3xx, DCP40x: snapshots: their markers, how they follow one another, what may stand in them, and in which order."""
 
 from dcpdump.batch.document_runs import Inspected
-from dcpdump.check.rule import (
-    INFO,
-    SUSPICIOUS,
-    VIOLATION,
-    Delayed,
-    Event,
-    Remark,
-    Scope,
-    Suspend,
-    rule,
-)
+from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.frames import name
 from dcpdump.spec.names import (
     ACKNOWLEDGE,
@@ -24,18 +14,8 @@ from dcpdump.spec.names import (
     HISTORY,
     MEMORY,
 )
+from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
-from dcpdump.streams.opcode_kinds import (
-    ABORT,
-    ADVANCED,
-    COMMIT,
-    DOCUMENTS,
-    MARKER,
-    OSO,
-    PREPARE,
-    SEQUENCED,
-    WITH_VALUES,
-)
 from dcpdump.streams.phases import Phase, PhaseEvent, allows
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
@@ -47,7 +27,7 @@ _KNOWN_BITS = 0x3F
 _OF_DISK = {"2.1": VIOLATION, "2.2": SUSPICIOUS, "2.2-pre": SUSPICIOUS}
 
 
-@rule("DCP301", "S1", VIOLATION, on=(MARKER,), status="Einval")
+@rule("DCP301", "S1", VIOLATION, on=(kinds.MARKER,), status="Einval")
 def backwards(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Snapshot that ends before it starts.
 
@@ -56,7 +36,6 @@ def backwards(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     No seqno lies in such a range; the consumer refuses it with Einval.
 
     Usual causes: start and end swapped; a start computed after the end was fixed.
-
     Source: snapshot-marker.md, dcp/consumer.cc
     """
     marker = connection.incoming
@@ -65,7 +44,7 @@ def backwards(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"snapshot {marker.start}..{marker.end}"
 
 
-@rule("DCP302", "S2", VIOLATION, on=(MARKER,), scope=Scope.CONNECTION)
+@rule("DCP302", "S2", VIOLATION, on=(kinds.MARKER,), scope=Scope.CONNECTION)
 def flags(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Snapshot type that does not fit.
 
@@ -79,7 +58,6 @@ def flags(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     checkpoint flag it begins a new checkpoint; without it, it continues that of the backfill.
 
     Usual causes: flags of another version; a literal where a combination was meant.
-
     Source: snapshot-marker.md, dcp/active_stream.cc
     """
     bits = frame.get("snapshot_type")
@@ -126,7 +104,7 @@ def _of_stream(bits: int, stream: Stream) -> Remark | None:
     return Remark(text, INFO, scope=Scope.SNAPSHOT)
 
 
-@rule("DCP303", "S3", VIOLATION, on=(MARKER,), scope=Scope.CONNECTION)
+@rule("DCP303", "S3", VIOLATION, on=(kinds.MARKER,), scope=Scope.CONNECTION)
 def version(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Marker in a version that was not agreed on.
 
@@ -137,7 +115,6 @@ def version(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     any case, and refuses the others with Einval.
 
     Usual causes: controls refused and used all the same.
-
     Source: dcp_snapshot_marker_codec.cc, daemon/mcbp_validators.cc
     """
     found = frame.shape.version
@@ -155,7 +132,7 @@ def version(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule("DCP314", "S14", VIOLATION, on=(MARKER,))
+@rule("DCP314", "S14", VIOLATION, on=(kinds.MARKER,))
 def beyond(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Seqnos of a marker beyond its end.
 
@@ -165,7 +142,6 @@ def beyond(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     A replica throws on the first three, and the connection is closed.
 
     Usual causes: values read at different moments; fields in the wrong order.
-
     Source: dcp/passive_stream.cc
     """
     if frame.shape.version == "1":
@@ -185,7 +161,7 @@ def beyond(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     return None
 
 
-@rule("DCP316", "S16", VIOLATION, on=(MARKER,))
+@rule("DCP316", "S16", VIOLATION, on=(kinds.MARKER,))
 def completed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Completed seqno where it means nothing, or missing where it is needed.
 
@@ -194,7 +170,6 @@ def completed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     memory snapshot, where they mean nothing.
 
     Usual causes: a proxy that rewrites markers to the oldest version.
-
     Source: dcp/passive_stream.cc, dcp_snapshot_marker_codec.cc
     """
     bits = frame.get("snapshot_type") or 0
@@ -223,10 +198,10 @@ def _first(stream: Stream) -> bool:
     "DCP304",
     "S4",
     SUSPICIOUS,
-    on=(MARKER, Event.FIRST),
+    on=(kinds.MARKER, Event.FIRST),
     scope=Scope.STREAM,
     off=(Suspend.REPLICA,),
-    can_skip_run=lambda run, close, connection, stream: not _first_is_far(stream, run.first_seqno),
+    can_skip_run=lambda run, close, stream: not _first_is_far(stream, run.first_seqno),
 )
 def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """First snapshot does not begin where the client is.
@@ -239,13 +214,12 @@ def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     snapshot the next marker is not the first.)
 
     Usual causes: a source that joined a later checkpoint; start taken from the first item of a backfill.
-
     Source: dcp/active_stream.cc (adjustStartIfFirstSnapshot)
     """
     request = stream.grant
     if request is None:
         return None
-    if frame.opcode == MARKER:
+    if frame.opcode == kinds.MARKER:
         marker = connection.incoming
         if marker is None or not marker.flags & DISK or not _first(stream) or stream.traffic.oso_snapshots:
             return None
@@ -268,7 +242,7 @@ def _first_is_far(stream: Stream, seqno: int) -> bool:
     return max(request.start, request.snap_start) + 1 < marker.start < seqno
 
 
-@rule("DCP323", "S23", SUSPICIOUS, on=(MARKER,), scope=Scope.STREAM)
+@rule("DCP323", "S23", SUSPICIOUS, on=(kinds.MARKER,), scope=Scope.STREAM)
 def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """First snapshot starts below the requested one.
 
@@ -280,7 +254,6 @@ def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     next for a snapshot that is larger than the one it is in, and may be rolled back further than it has to.
 
     Usual causes: a server before 7.6 that streams from the middle of a checkpoint.
-
     Source: dcp/active_stream.cc (snapshot, MB-59759), dcp/passive_stream.cc (reconnectStream)
     """
     request, marker = stream.grant, connection.incoming
@@ -301,7 +274,7 @@ def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     on=(Event.FIRST,),
     scope=Scope.SNAPSHOT,
     off=(Suspend.FILTER, Suspend.REPLICA, Suspend.HISTORY, Suspend.OUT_OF_ORDER),
-    can_skip_run=lambda run, close, connection, stream: not _begins_elsewhere(stream, run.first_seqno),
+    can_skip_run=lambda run, close, stream: not _begins_elsewhere(stream, run.first_seqno),
 )
 def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Memory snapshot does not begin with its first item.
@@ -310,7 +283,6 @@ def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     flag), or starts above it (with that flag: at the start of the producer's checkpoint).
 
     Usual causes: items that were dropped between the marker and the wire.
-
     Source: snapshot-marker.md, dcp/active_stream.cc
     """
     marker, seqno = stream.marker, frame.seqno
@@ -327,7 +299,7 @@ def _begins_elsewhere(stream: Stream, seqno: int) -> bool:
     return marker.start > seqno or (marker.start != seqno and not marker.flags & CHECKPOINT)
 
 
-@rule("DCP309", "S9", SUSPICIOUS, on=(MARKER,), scope=Scope.SNAPSHOT)
+@rule("DCP309", "S9", SUSPICIOUS, on=(kinds.MARKER,), scope=Scope.SNAPSHOT)
 def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Snapshots overlap.
 
@@ -340,7 +312,6 @@ def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     The consumer has to decide which of the two a document belongs to. An active source closes the connection instead.
 
     Usual causes: a stream from a replica; an end that was extended after it was sent.
-
     Source: dcp/active_stream.cc
     """
     marker, before = connection.incoming, stream.marker
@@ -357,7 +328,7 @@ def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return Remark(text, INFO if joined or old else None)
 
 
-@rule("DCP310", "S10", VIOLATION, on=(MARKER,), scope=Scope.SNAPSHOT)
+@rule("DCP310", "S10", VIOLATION, on=(kinds.MARKER,), scope=Scope.SNAPSHOT)
 def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Snapshots go backwards.
 
@@ -367,7 +338,6 @@ def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream
     the connection where only its end does.
 
     Usual causes: a rollback that the client does not know of; two streams mixed into one.
-
     Source: dcp/passive_stream.cc
     """
     marker, before = connection.incoming, stream.marker
@@ -381,7 +351,7 @@ def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return Remark(text, status="Erange" if refused else "")
 
 
-@rule("DCP313", "S13", SUSPICIOUS, on=(MARKER,), scope=Scope.SNAPSHOT)
+@rule("DCP313", "S13", SUSPICIOUS, on=(kinds.MARKER,), scope=Scope.SNAPSHOT)
 def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Snapshot left unfinished.
 
@@ -393,7 +363,6 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     Until the end arrives, the client must not take what it has for consistent: it resumes from before.
 
     Usual causes: the last item of a snapshot lost or filtered without SEQNO_ADVANCED.
-
     Source: dcp/active_stream.cc
     """
     marker, before = connection.incoming, stream.marker
@@ -412,7 +381,7 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 # -- what may stand in a snapshot: keys, out-of-order snapshots, acknowledgements ---------------------
 
 
-def _all_once(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
+def _all_once(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     marker, seen, keys = stream.marker, stream.keys.documents, close.keys
     if marker is None or marker.flags & DUPLICATES:
         return True
@@ -423,7 +392,7 @@ def _all_once(run: DocumentRun, close: Inspected, connection: ConnectionState, s
     "DCP317",
     "S17",
     VIOLATION,
-    on=(*DOCUMENTS, COMMIT, PREPARE, ABORT),
+    on=(*kinds.DOCUMENTS, kinds.COMMIT, kinds.PREPARE, kinds.ABORT),
     scope=Scope.SNAPSHOT,
     off=(Suspend.HISTORY,),
     can_skip_run=_all_once,
@@ -439,13 +408,12 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     A client that indexes a snapshot at once gets one of the two, by chance.
 
     Usual causes: two snapshots under one marker; a replica as the source.
-
     Source: snapshot-marker.md, dcp/active_stream.cc
     """
     marker = stream.marker
     if marker is None or marker.flags & DUPLICATES:
         return None
-    keys = stream.keys.prepares if frame.opcode in (PREPARE, ABORT) else stream.keys.documents
+    keys = stream.keys.prepares if frame.opcode in (kinds.PREPARE, kinds.ABORT) else stream.keys.documents
     seqno = keys.get(frame.data[frame.key_at : frame.value_at])
     if seqno is None or seqno == frame.seqno:  # of that DCP402 says so
         return None
@@ -453,7 +421,7 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return Remark(text, SUSPICIOUS if marker.flags & DISK and stream.may_be_of_replica else None)
 
 
-@rule("DCP318", "S18", VIOLATION, on=(OSO, MARKER, Event.DISORDERED), scope=Scope.SNAPSHOT)
+@rule("DCP318", "S18", VIOLATION, on=(kinds.OSO, kinds.MARKER, Event.DISORDERED), scope=Scope.SNAPSHOT)
 def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Out-of-order snapshot out of place.
 
@@ -467,14 +435,13 @@ def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     Inside such a snapshot seqnos mean nothing; a client that does not expect it takes them for an order.
 
     Usual causes: a client that asked for it and does not know its rules; a producer that nests backfills.
-
     Source: oso_snapshot.md, dcp/active_stream.cc
     """
-    if frame.opcode == MARKER:
+    if frame.opcode == kinds.MARKER:
         in_it = stream.phase is Phase.OUT_OF_ORDER and not allows(stream.phase, PhaseEvent.MARKER)
         return "snapshot marker inside an out-of-order snapshot" if in_it else None
-    if frame.opcode != OSO:
-        if frame.opcode not in DOCUMENTS:
+    if frame.opcode != kinds.OSO:
+        if frame.opcode not in kinds.DOCUMENTS:
             return None
         again = frame.key in stream.keys.out_of_order
         return f"the key of seqno {frame.seqno} came before in this out-of-order snapshot" if again else None
@@ -503,7 +470,6 @@ def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) 
     The hand-over of a vbucket waits for them.
 
     Usual causes: a consumer that does not know the flag; a deletion as last item that was not counted.
-
     Source: dcp/consumer.cc, dcp/active_stream.cc
     """
     unlisted = f" (and {delayed.amount:,} more that are not listed)" if delayed.amount else ""
@@ -516,7 +482,7 @@ def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) 
     return text if stream.end is not None and stream.state == ACTIVE else None
 
 
-@rule("DCP322", "S22", SUSPICIOUS, on=(COMMIT,), off=(Suspend.REPLICA,))
+@rule("DCP322", "S22", SUSPICIOUS, on=(kinds.COMMIT,), off=(Suspend.REPLICA,))
 def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Commit in a disk snapshot.
 
@@ -525,7 +491,6 @@ def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     On disk a committed durable write is a mutation or a deletion; only aborts appear as such.
 
     Usual causes: a snapshot from memory whose marker says disk.
-
     Source: dcp/active_stream.cc
     """
     marker = stream.marker
@@ -537,7 +502,7 @@ def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 # -- the order of seqnos ------------------------------------------------------------------------------
 
 
-def _all_in_snapshot(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
+def _all_in_snapshot(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     marker = stream.marker
     return marker is None or (close.rising and marker.start <= run.first_seqno and run.last_seqno <= marker.end)
 
@@ -546,7 +511,7 @@ def _all_in_snapshot(run: DocumentRun, close: Inspected, connection: ConnectionS
     "DCP401",
     "S11",
     VIOLATION,
-    on=SEQUENCED,
+    on=kinds.SEQUENCED,
     scope=Scope.SNAPSHOT,
     off=(Suspend.OUT_OF_ORDER,),
     can_skip_run=_all_in_snapshot,
@@ -560,17 +525,16 @@ def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     aborts and system events it processes without that check.
 
     Usual causes: a marker with a wrong end; an item of the next snapshot sent too early.
-
     Source: snapshot-marker.md, dcp/passive_stream.cc (checkSnapshot)
     """
     marker, seqno = stream.marker, frame.seqno
     if marker is None or seqno is None or marker.start <= seqno <= marker.end or marker.end < marker.start:
         return None  # S1 reports a marker that runs backwards
     text = f"{name(frame.opcode)} seqno {seqno} is outside snapshot {marker.start}..{marker.end}"
-    return Remark(text, status="Erange" if frame.opcode in WITH_VALUES else "")
+    return Remark(text, status="Erange" if frame.opcode in kinds.WITH_VALUES else "")
 
 
-def _all_rising(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> bool:
+def _all_rising(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     request, last = stream.grant, stream.seqnos.floor
     if last is None and request is not None:
         last = request.start
@@ -581,7 +545,7 @@ def _all_rising(run: DocumentRun, close: Inspected, connection: ConnectionState,
     "DCP402",
     "S12",
     VIOLATION,
-    on=SEQUENCED,
+    on=kinds.SEQUENCED,
     scope=Scope.SNAPSHOT,
     off=(Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER),
     can_skip_run=_all_rising,
@@ -594,7 +558,6 @@ def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
     The order of seqnos is what consumers resume by. They answer Erange, or drop the change as a repeat.
 
     Usual causes: an item sent twice; SEQNO_ADVANCED to a seqno that an item then has; two streams mixed.
-
     Source: dcp/passive_stream.cc
     """
     seqno, last, request = frame.seqno, stream.seqnos.floor, stream.grant
@@ -604,7 +567,7 @@ def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
         # What lies between was lost: the runner makes "unknown" of it, as the stream is stale.
         unseen = stream.needs_marker and seqno > last + 1 and _lost_since_last(connection, stream)
         return Remark(f"the order between seqno {last} and {seqno} was not seen") if unseen else None
-    status = "" if frame.opcode == ADVANCED else "Erange"
+    status = "" if frame.opcode == kinds.ADVANCED else "Erange"
     if last is not None:
         return Remark(f"{name(frame.opcode)} seqno {seqno} after {last}", status=status)
     if request is None or (connection.doubtful and len(stream.requests) > 1):  # its answer may be that of another
@@ -621,7 +584,7 @@ def _lost_since_last(connection: ConnectionState, stream: Stream) -> bool:
     return bool(torn) and connection.lost.frame >= stream.traffic.last_frame
 
 
-@rule("DCP403", "S15", SUSPICIOUS, on=(ADVANCED,), scope=Scope.STREAM)
+@rule("DCP403", "S15", SUSPICIOUS, on=(kinds.ADVANCED,), scope=Scope.STREAM)
 def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """SEQNO_ADVANCED where it is not sent.
 
@@ -629,7 +592,6 @@ def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     with a seqno other than the snapshot's end, or in an out-of-order snapshot without true_with_seqno_advanced.
 
     Usual causes: a producer of another make. After 8.0 long backfills send one every 10,000 filtered items.
-
     Source: dcp/active_stream.cc (isSeqnoAdvancedEnabled)
     """
     if connection.setup.has_collections is False:

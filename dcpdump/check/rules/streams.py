@@ -1,39 +1,13 @@
 """DCP221-242: streams: how they are requested, granted, rolled back and ended, and which messages belong to them."""
 
 from dcpdump.check.finding import quoted
-from dcpdump.check.rule import (
-    INFO,
-    RESPONSE,
-    SUSPICIOUS,
-    VIOLATION,
-    Delayed,
-    Event,
-    Remark,
-    Scope,
-    Suspend,
-    rule,
-)
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
 from dcpdump.check.rules.frames import name, unmatched, without_stream
 from dcpdump.spec.names import CACHE_TRANSFER, FROM_LATEST, STREAM_END_STATUS
 from dcpdump.spec.statuses import ROLLBACK
+from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.frame_event import FrameEvent, failover_log, stream_key
 from dcpdump.streams.learning import request_of
-from dcpdump.streams.opcode_kinds import (
-    ADD_STREAM,
-    ADVANCED,
-    CACHED,
-    CACHED_END,
-    CLOSE_STREAM,
-    FAILOVER_LOG,
-    FAILOVER_LOG_OLD,
-    FLUSH,
-    MARKER,
-    SEQNO_ACK,
-    SEQUENCED,
-    STREAM_END,
-    STREAM_REQ,
-    WITH_VALUES,
-)
 from dcpdump.streams.phases import ClosingEvent, Phase, PhaseEvent, allows
 from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import LOOP, RollbackReason, Wrong, begins_loop, overdue
@@ -49,7 +23,7 @@ def awaited(frame: FrameEvent, connection: ConnectionState) -> Request | None:
     return None if waiting is None else waiting.request
 
 
-@rule("DCP221", "L1", VIOLATION, on=(STREAM_REQ,), status="Erange")
+@rule("DCP221", "L1", VIOLATION, on=(kinds.STREAM_REQ,), status="Erange")
 def request_range(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream request whose range is out of order.
 
@@ -58,7 +32,6 @@ def request_range(frame: FrameEvent, connection: ConnectionState, stream: Stream
     The server answers Erange. (With the flag from-latest it sets the numbers itself; a notifier has no end.)
 
     Usual causes: a checkpoint that stored seqno and snapshot at different times; 2^64-1 used as "I do not know".
-
     Source: dcp/producer.cc
     """
     if frame.shape.version != "1" or connection.setup.notifies:
@@ -71,7 +44,7 @@ def request_range(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return f"start seqno {start} is above end seqno {end}" if start > end else None
 
 
-@rule("DCP222", "L2", VIOLATION, on=(STREAM_REQ | RESPONSE,), scope=Scope.STREAM, status="KeyEexists")
+@rule("DCP222", "L2", VIOLATION, on=(kinds.STREAM_REQ | RESPONSE,), scope=Scope.STREAM, status="KeyEexists")
 def second_stream(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Second live stream of a vbucket.
 
@@ -80,7 +53,6 @@ def second_stream(frame: FrameEvent, connection: ConnectionState, stream: Stream
     A conforming server answers KeyEexists. With two streams every change arrives twice.
 
     Usual causes: a client that lost track of a stream; a server that forgot one.
-
     Source: dcp/producer.cc
     """
     request = awaited(frame, connection)
@@ -92,7 +64,12 @@ def second_stream(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return f"granted, though the stream with opaque 0x{other.opaque or 0:08x} is open"
 
 
-@rule("DCP224", "L4", VIOLATION, on=(STREAM_REQ | RESPONSE, FAILOVER_LOG | RESPONSE, FAILOVER_LOG_OLD | RESPONSE))
+@rule(
+    "DCP224",
+    "L4",
+    VIOLATION,
+    on=(kinds.STREAM_REQ | RESPONSE, kinds.FAILOVER_LOG | RESPONSE, kinds.FAILOVER_LOG_OLD | RESPONSE),
+)
 def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Failover log that is empty or out of order.
 
@@ -102,7 +79,6 @@ def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     A consumer that cannot read the log closes the connection; one that reads it wrongly resumes wrongly.
 
     Usual causes: a server that has just lost its history.
-
     Source: failover-table.cc, dcp/consumer.cc
     """
     if frame.word or frame.record is None:
@@ -121,7 +97,7 @@ def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule("DCP228", "L8", SUSPICIOUS, on=(ADD_STREAM | RESPONSE,), scope=Scope.CONNECTION)
+@rule("DCP228", "L8", SUSPICIOUS, on=(kinds.ADD_STREAM | RESPONSE,), scope=Scope.CONNECTION)
 def added(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """ADD_STREAM answered with another stream.
 
@@ -132,7 +108,6 @@ def added(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     proxy; then there is no stream request here to compare with.)
 
     Usual causes: an opaque swapped twice.
-
     Source: dcp/consumer.cc
     """
     opaque = frame.get("stream_opaque")
@@ -144,7 +119,7 @@ def added(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return f"ADD_STREAM response names opaque 0x{opaque:08x}, which no stream has"
 
 
-@rule("DCP230", "L10", SUSPICIOUS, on=(STREAM_REQ,))
+@rule("DCP230", "L10", SUSPICIOUS, on=(kinds.STREAM_REQ,))
 def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Opaque of another live stream.
 
@@ -154,7 +129,6 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
     Answers and messages of the two can then only be distinguished by vbucket, and answers have none.
 
     Usual causes: a constant opaque; a counter of 8 or 16 bits that wrapped.
-
     Source: dcp/consumer.cc
     """
     other = connection.lookup.by_opaque.get(frame.opaque)
@@ -166,7 +140,7 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return Remark(text, INFO) if connection.lookup.requests == 1 else None
 
 
-@rule("DCP237", "L17", VIOLATION, on=(STREAM_REQ | RESPONSE,), scope=Scope.STREAM)
+@rule("DCP237", "L17", VIOLATION, on=(kinds.STREAM_REQ | RESPONSE,), scope=Scope.STREAM)
 def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Stream granted whose request had to be refused.
 
@@ -180,7 +154,6 @@ def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     or NotSupported.
 
     Usual causes: a server of another make; a proxy that leaves the value out.
-
     Source: collections/vbucket_filter.cc, dcp/producer.cc
     """
     request = awaited(frame, connection)
@@ -218,7 +191,7 @@ def resumed_beyond(delayed: Delayed, connection: ConnectionState, stream: Stream
 # -- rollbacks, what is made of them, and that they are sent where they are due -----------------------
 
 
-@rule("DCP225", "L5", VIOLATION, on=(STREAM_REQ | RESPONSE,))
+@rule("DCP225", "L5", VIOLATION, on=(kinds.STREAM_REQ | RESPONSE,))
 def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Rollback without a usable seqno.
 
@@ -227,7 +200,6 @@ def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Strea
     A server's consumer closes the connection. An application that obeys would skip changes.
 
     Usual causes: a proxy that answers in a server's place.
-
     Source: failover-table.cc, dcp/consumer.cc
     """
     if frame.word != ROLLBACK:
@@ -240,7 +212,7 @@ def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Strea
     return f"rollback to {seqno}, above the requested start {request.start}"
 
 
-@rule("DCP226", "L6", SUSPICIOUS, on=(STREAM_REQ,), scope=Scope.CONNECTION)
+@rule("DCP226", "L6", SUSPICIOUS, on=(kinds.STREAM_REQ,), scope=Scope.CONNECTION)
 def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Rollback that was not obeyed.
 
@@ -249,7 +221,6 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     The server will say Rollback again. (Servers themselves try an older uuid first.)
 
     Usual causes: a client that rolls back in memory but requests from its stored checkpoint.
-
     Source: dcp/consumer.cc
     """
     place = connection.lookup.current.get(stream_key(frame.word, request_of(frame).stream_id))
@@ -260,12 +231,12 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     start, uuid = frame.get("start_seqno"), frame.get("vbucket_uuid")
     if start is None or start <= seqno or uuid != before.vbucket_uuid:
         return None
-    if any(each.frame.word == frame.word for each in connection.asked_for(STREAM_REQ)):
+    if any(each.frame.word == frame.word for each in connection.asked_for(kinds.STREAM_REQ)):
         return None  # it may have obeyed by that, and this one comes after its answer
     return f"asks from {start} again, though it was told {seqno}"
 
 
-@rule("DCP227", "L7", SUSPICIOUS, on=(STREAM_REQ | RESPONSE,))
+@rule("DCP227", "L7", SUSPICIOUS, on=(kinds.STREAM_REQ | RESPONSE,))
 def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Rollback loop.
 
@@ -282,7 +253,7 @@ def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str 
     return f"rolled back to {seqno} for the {LOOP + 1}th time" if again else None
 
 
-@rule("DCP238", "L18", VIOLATION, on=(STREAM_REQ | RESPONSE,), scope=Scope.STREAM, status="Rollback")
+@rule("DCP238", "L18", VIOLATION, on=(kinds.STREAM_REQ | RESPONSE,), scope=Scope.STREAM, status="Rollback")
 def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream granted although a rollback was due.
 
@@ -293,7 +264,6 @@ def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     differ from then on.
 
     Usual causes: a proxy that answers in a server's place; a server that lost its failover log.
-
     Source: failover-table.cc
     """
     request = awaited(frame, connection)
@@ -322,7 +292,6 @@ def misdirected(delayed: Delayed, connection: ConnectionState, stream: Stream) -
 
     Usual causes: a server that takes a failover's seqno although the client is in the middle of a snapshot; a proxy
     that answers in a server's place.
-
     Source: failover-table.cc
     """
     found = delayed.explanation
@@ -337,13 +306,13 @@ def misdirected(delayed: Delayed, connection: ConnectionState, stream: Stream) -
 
 def _out_of_range(frame: FrameEvent) -> str:
     """Return what a consumer answers to a change that is in no snapshot: of some it does not compare the range."""
-    return "Erange" if frame.opcode in WITH_VALUES else "UnknownCommand" if frame.opcode == ADVANCED else ""
+    return "Erange" if frame.opcode in kinds.WITH_VALUES else "UnknownCommand" if frame.opcode == kinds.ADVANCED else ""
 
 
 def _is_outside(frame: FrameEvent, stream: Stream) -> bool:
     """Return whether a frame is a change of a stream that is in no snapshot: not ended, and not handed over."""
     out = stream.phase is not Phase.HANDED_OVER and not allows(stream.phase, PhaseEvent.ITEM)
-    return out and frame.opcode in (*SEQUENCED, FLUSH) and stream.end is None
+    return out and frame.opcode in (*kinds.SEQUENCED, kinds.FLUSH) and stream.end is None
 
 
 @rule("DCP223", "L3", VIOLATION, on=(Event.OUTSIDE, Event.STRAY), scope=Scope.STREAM)
@@ -356,14 +325,13 @@ def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     A conforming consumer answers KeyEnoent, or DcpStreamNotFound with v7_dcp_status_codes.
 
     Usual causes: a stream request that was refused; a producer that continues to send after it ended the stream.
-
     Source: dcp/producer.cc, dcp/active_stream.cc
     """
     may_come = allows(stream.closing_phase, ClosingEvent.MESSAGE)
     if stream.end is not None and not may_come and stream.vbucket == frame.word:
         text = f"{name(frame.opcode)} after the stream ended in frame {stream.end.frame}"
         return Remark(text, status=without_stream(connection))
-    if stream.known or (connection.doubtful and any(connection.asked_for(STREAM_REQ))):
+    if stream.known or (connection.doubtful and any(connection.asked_for(kinds.STREAM_REQ))):
         return None
     known = connection.stream_of(frame)
     if known is not None and (known.granted or not known.requests):
@@ -371,7 +339,7 @@ def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     return Remark(f"{name(frame.opcode)} of a stream that was not granted", status=without_stream(connection))
 
 
-@rule("DCP229", "L9", VIOLATION, on=(Event.STRAY, SEQNO_ACK), scope=Scope.STREAM)
+@rule("DCP229", "L9", VIOLATION, on=(Event.STRAY, kinds.SEQNO_ACK), scope=Scope.STREAM)
 def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Opaque is not that of the stream.
 
@@ -382,10 +350,9 @@ def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
     SEQNO_ACKNOWLEDGED.
 
     Usual causes: messages of an earlier stream that were still queued; an opaque counted up for each message.
-
     Source: dcp/active_stream.cc, dcp/consumer.cc
     """
-    if frame.opcode == SEQNO_ACK:
+    if frame.opcode == kinds.SEQNO_ACK:
         wrong = stream.known and stream.opaque != frame.opaque and stream.live
         known: Stream | None = stream if wrong else None
     else:
@@ -394,7 +361,7 @@ def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
         known = connection.stream_of(frame)
     if known is None or known.doubtful:
         return None
-    status = "" if frame.opcode == SEQNO_ACK else unmatched(frame, connection)
+    status = "" if frame.opcode == kinds.SEQNO_ACK else unmatched(frame, connection)
     return Remark(
         f"{name(frame.opcode)} has opaque 0x{frame.opaque:08x}, its stream has 0x{known.opaque or 0:08x}", status=status
     )
@@ -410,7 +377,6 @@ def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     Without a marker the consumer does not know which seqnos belong together, and refuses a document with Erange.
 
     Usual causes: a marker lost by a proxy; a producer that resumes in the middle.
-
     Source: dcp/active_stream.cc, dcp/cache_transfer_stream.cc
     """
     if stream.seqnos.items or not _is_outside(frame, stream) or stream.oso_ended:
@@ -429,7 +395,6 @@ def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     commits, aborts and events it does not compare the range.
 
     Usual causes: as for a stream that does not begin with a marker.
-
     Source: dcp/passive_stream.cc
     """
     if not _is_outside(frame, stream):
@@ -442,7 +407,7 @@ def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     return Remark(f"{name(frame.opcode)} before any marker", status=_out_of_range(frame))
 
 
-@rule("DCP236", "L16", VIOLATION, on=(CACHED, CACHED_END, MARKER), scope=Scope.STREAM)
+@rule("DCP236", "L16", VIOLATION, on=(kinds.CACHED, kinds.CACHED_END, kinds.MARKER), scope=Scope.STREAM)
 def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Cache transfer out of place.
 
@@ -453,29 +418,32 @@ def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     A server's consumer does not check this: it keeps documents that it must not have yet.
 
     Usual causes: a producer that begins the stream before the transfer is done.
-
     Source: dcp/cache_transfer_stream.cc
     """
     request = stream.request
     if request is None:
         return None
-    if frame.opcode == MARKER:
-        early = request.bits & CACHE_TRANSFER and stream.phase is Phase.CACHE_TRANSFER and stream.traffic.count(CACHED)
+    if frame.opcode == kinds.MARKER:
+        early = (
+            request.bits & CACHE_TRANSFER
+            and stream.phase is Phase.CACHE_TRANSFER
+            and stream.traffic.count(kinds.CACHED)
+        )
         return "snapshot marker before the cache transfer ended" if early else None
     if not request.bits & CACHE_TRANSFER:
         return f"{name(frame.opcode)} on a stream that was not requested with cache-transfer"
     if not allows(stream.phase, PhaseEvent.CACHED):
         return f"{name(frame.opcode)} after the cache transfer was over"
-    if frame.opcode == CACHED_END and request.end <= request.start:
+    if frame.opcode == kinds.CACHED_END and request.end <= request.start:
         return "CACHE_TRANSFER_END on a stream that does not go on"
-    if frame.record is not None and frame.opcode == CACHED:
+    if frame.record is not None and frame.opcode == kinds.CACHED:
         for field in frame.record.frame.fields:
             if field.field.name == "by_seqno" and isinstance(field.value, int) and field.value > request.start:
                 return f"seqno {field.value} in a cache transfer up to {request.start}"
     return None
 
 
-@rule("DCP240", "L20", INFO, on=(STREAM_REQ | RESPONSE,))
+@rule("DCP240", "L20", INFO, on=(kinds.STREAM_REQ | RESPONSE,))
 def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Two servers stream one vbucket.
 
@@ -486,7 +454,6 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     are still on their way. (Streams between nodes are not judged: replicas may have replicas.)
 
     Usual causes: a vbucket that moves; a client that streams from a replica; a failover of a server that still runs.
-
     Source: dcp/producer.cc
     """
     waiting = connection.exchanges.asked(frame)
@@ -512,7 +479,7 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVILEGES = range(9)
 
 
-@rule("DCP231", "L11", SUSPICIOUS, on=(STREAM_END,), scope=Scope.STREAM, off=(Suspend.FILTER,))
+@rule("DCP231", "L11", SUSPICIOUS, on=(kinds.STREAM_END,), scope=Scope.STREAM, off=(Suspend.FILTER,))
 def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Stream ended Ok before its end.
 
@@ -524,7 +491,6 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     The client treats it as complete, and misses what it did not get.
 
     Usual causes: a bug of the producer.
-
     Source: dcp/active_stream.cc
     """
     request = stream.request
@@ -538,7 +504,7 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(text, None if connection.setup.between_nodes else INFO)
 
 
-@rule("DCP232", "L12", SUSPICIOUS, on=(STREAM_END,), scope=Scope.STREAM)
+@rule("DCP232", "L12", SUSPICIOUS, on=(kinds.STREAM_END,), scope=Scope.STREAM)
 def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream ended for a reason that does not fit.
 
@@ -546,7 +512,6 @@ def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     (collections dropped, access lost) on a connection without collections.
 
     Usual causes: another implementation of DCP; a proxy.
-
     Source: dcp/active_stream.cc
     """
     reason = frame.get("status")
@@ -563,7 +528,7 @@ def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule("DCP239", "L19", VIOLATION, on=(CLOSE_STREAM | RESPONSE,), scope=Scope.CONNECTION, status="KeyEnoent")
+@rule("DCP239", "L19", VIOLATION, on=(kinds.CLOSE_STREAM | RESPONSE,), scope=Scope.CONNECTION, status="KeyEnoent")
 def closed_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """CLOSE_STREAM of no stream that succeeds.
 
@@ -573,7 +538,6 @@ def closed_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     A conforming producer answers KeyEnoent (or DcpStreamIdInvalid where only the stream id is wrong).
 
     Usual causes: a proxy that answers in a server's place.
-
     Source: dcp/producer.cc
     """
     waiting = connection.exchanges.asked(frame)
