@@ -77,6 +77,7 @@ class RuleEngine:
         self.ledger = ledger if ledger is not None else Ledger(with_rules=True)
         self._emit, self._shown = emit, shown
         self._on = _by_event(tuple(rules))
+        self._asks = any(self._on)
         self._in_runs: Counter[tuple[str, int, int, int]] = Counter()  # findings, by rule and stream
         self._judges: dict[tuple[int, ...], tuple[Rule, ...]] = {}
         self._evidence: dict[int, PendingEvidence] = {}  # by connection
@@ -117,11 +118,12 @@ class RuleEngine:
             self._request(frame, connection, evidence)
 
     def feed_step(self, step: Step) -> None:
-        """Take the next frame, or documents that follow one another."""
+        """Take the next frame, or documents that follow one another; without rules the ledger alone does."""
+        learner = self if self._asks else self.ledger
         if isinstance(step, DocumentRun):
-            self.feed_run(step)
+            learner.feed_run(step)
         else:
-            self.feed(step)
+            learner.feed(step)
 
     def feed_run(self, run: DocumentRun) -> None:
         """Take documents of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
@@ -180,7 +182,7 @@ class RuleEngine:
     def _finish(self, stream: Stream, clients: Clients) -> None:
         """Count a stream of which nothing more comes, and ask about it."""
         self.streams += 1
-        for delayed in at_end(stream, clients, self.ledger):
+        for delayed in at_end(stream, clients, self.ledger) if self._asks else ():
             self._ask_delayed(delayed)
         if stream.granted or stream.traffic.last_frame:
             self.partly += stream.doubtful

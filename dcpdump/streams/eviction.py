@@ -57,8 +57,8 @@ class Eviction:
         unknown = max(0, self._dissection.living - connections)  # to the ledger, any more or not yet
         return connections * CONNECTION + unknown * LIVING + len(self._ledger.streams) * STREAM
 
-    def choose(self, *, streams: bool) -> Evictable:
-        """Return connections to forget; with ``streams``, also streams."""
+    def choose(self) -> Evictable:
+        """Return connections and streams to forget."""
         ledger, chosen = self._ledger, Evictable([], [], [])
         size = self._size
         self._resets = {
@@ -73,7 +73,7 @@ class Eviction:
                 break
             chosen.connections.append(connection)
             size -= self._freed_by(connection)
-        if streams and size > self._state:
+        if size > self._state:
             size = self._choose_streams(chosen, size)
             if size > self._state:
                 self._close_some(size)

@@ -383,14 +383,14 @@ class Feed:
         """Return the frames that still wait, after the last part."""
         return self._order.close()
 
-    def evictable(self, lose: Lose | None = None, *, streams: bool = True) -> Evictable | None:
-        """Return what may be evicted, as the ledger has too much; None where it has not. ``streams``: those too.
+    def evictable(self, lose: Lose | None = None) -> Evictable | None:
+        """Return what may be evicted, as the ledger has too much; None where it has not.
 
         To be asked once all steps are learnt; ``lose`` is as in ``close``.
         """
         if not self._eviction.due or self._order.waiting:
             return None
-        found = self._eviction.choose(streams=streams)
+        found = self._eviction.choose()
         for ended in found.ended:
             self._reset(ended)
         for each in found.connections:
