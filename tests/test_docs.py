@@ -15,6 +15,7 @@ from dcpdump.cli.main import COMMANDS
 from dcpdump.spec.opcodes import DCP_DELETION, DCP_MUTATION
 from dcpdump.streams import opcode_kinds
 from tests.support.console import run
+from tests.support.transcripts import transcribe
 
 TOP = Path(__file__).parent.parent
 README = TOP / "README.md"
@@ -94,23 +95,8 @@ def test_pages_of_help_fit_a_screen_or_two() -> None:
 
 
 SAMPLES = TOP / "samples"
-TRANSCRIPTS = sorted(SAMPLES.glob("*.txt"))
-
-
-def commands(transcript: str) -> list[str]:
-    """Return the commands of a transcript, in order."""
-    return [line.removeprefix("$ ") for line in transcript.splitlines() if line.startswith("$ dcpdump ")]
-
-
-def transcribe(transcript: str) -> str:
-    """Run the commands of a transcript, and return what a terminal shows."""
-    pieces = []
-    for command in commands(transcript):
-        printed = run(command)
-        pieces.append(f"$ {command}\n{printed.out}{printed.err}")
-        if printed.code:
-            pieces.append(f"(exit code {printed.code})\n")
-    return "".join(pieces)
+OF_SAMPLES = sorted(SAMPLES.glob("*.txt"))
+TRANSCRIPTS = [*OF_SAMPLES, *sorted((TOP / "tests" / "cli" / "transcripts").glob("*.txt"))]
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda path: path.stem)
@@ -120,7 +106,7 @@ def test_a_transcript_says_what_the_commands_print(transcript: Path) -> None:
 
 
 def test_every_capture_has_a_transcript_and_every_transcript_a_capture() -> None:
-    assert {path.stem for path in TRANSCRIPTS} == {path.stem for path in SAMPLES.glob("*.pcap")}
+    assert {path.stem for path in OF_SAMPLES} == {path.stem for path in SAMPLES.glob("*.pcap")}
 
 
 def test_the_captures_are_those_that_the_script_makes() -> None:

@@ -26,14 +26,6 @@ SAMPLES = Path("samples").resolve()
 ORDER = "samples/order.pcap"
 
 
-def test_all_violations_are_reported_with_their_places_and_the_right_answers() -> None:
-    assert run(f"dcpdump check -q {ORDER} --all").out.splitlines() == [
-        "violation  DCP402 S12 c0 vb 5 #16 2025-11-20T12:15:11.007250Z  MUTATION seqno 17 after 17 "
-        "(a conforming peer answers Erange)",
-        f"1 stream checked by {len(RULES)} rules: 1 violation, 0 suspicious, 0 info, 0 unknown",
-    ]
-
-
 def test_sarif_names_every_rule_and_places_results_by_uris(tmp_path: Path) -> None:
     path = tmp_path / "a b#é 100%.pcap"  # whatever the file is called
     path.write_bytes(Path(ORDER).read_bytes())
@@ -103,12 +95,6 @@ def test_the_lines_of_rules_add_up_to_all_findings(tmp_path: Path) -> None:
         assert not expected
 
 
-def test_what_is_unknown_is_a_line_a_rule_with_the_reason() -> None:
-    line = next(line for line in run("dcpdump check -q samples/damage.pcap").out.splitlines() if "unknown" in line)
-    assert line.startswith("unknown    DCP402      1  0     7   #18     12:06:11.007  Seqno does not rise: ")
-    assert line.endswith("[no verdict: 100 bytes were lost and 96 skipped before frame 18]")
-
-
 def test_vbuckets_are_shortened() -> None:
     finding = Finding(RULES[0], Severity.VIOLATION, "text", 0, 7, None)
     totals = Fold()
@@ -150,45 +136,6 @@ def test_what_hidden_numbers_would_decide_is_unknown_and_says_so(tmp_path: Path)
         ("DCP401", "unknown", 15, "MUTATION seqno 12 is outside snapshot 0..9", "the numbers of frame 14 are hidden"),
     ]
     assert objects(f"dcpdump streams {path} --redact")[0]["last_seqno"] == 12
-
-
-def troubles(name: str) -> list[str]:
-    """Return code and sentence of each trouble of a sample."""
-    rows = objects(f"dcpdump diagnose samples/{name}.pcap")
-    return [f"{row['code']}: {row['text']}" for row in rows if row["type"] == "trouble"]
-
-
-STUCK = "stuck: vb 5 of cbbackupmgr is stuck at the end: the end seqno is reached and no STREAM_END came"
-BLOCKED = "blocked: the producer of kafka-7f is blocked by flow control since 12:12:16.997, 40.1 s up to the end"
-CLOSED = "connection-closed: the connection of kafka-7f was closed by the server at 12:21:11.210 with vb 2 open"
-ROLLED_BACK = (
-    "rollbacks: vb 12 sid 3 of kafka:7f was rolled back to 90: the server's history is another since a failover"
-)
-LOST = "bytes-lost: 100 bytes of indexer:3f2 are not in the capture (1 gap, of what the server sent)"
-
-
-@pytest.mark.parametrize(
-    ("name", "code", "found"),
-    [
-        ("stopped", 1, "ended: vb 417 of kafka-7f ended (Slow) and was not requested again"),
-        ("rollback-loop", 1, "rollback-loop: vb 762 of kafka-7f was rolled back to 0, 12 times in 55 s: a loop"),
-        ("refused", 1, "refused: vb 723 of kafka-7f was refused with Erange and not granted since"),
-        (
-            "no-end",
-            1,
-            "stuck: vb 5 of cbbackupmgr is stuck at the end: the end seqno is reached and no STREAM_END came",
-        ),
-        ("slow-consumer", 1, BLOCKED),
-        ("silent", 1, "violation: NOOP without an answer (DCP511)\n" + CLOSED),
-        ("order", 1, "violation: Seqno does not rise (DCP402)"),
-        *((name, 0, "") for name in ("replica", "durable", "history", "takeover")),
-        ("client-rollback", 0, ROLLED_BACK),
-        ("damage", 1, "violation: Lengths that contradict each other (DCP102)\n" + LOST),
-    ],
-)
-def test_the_troubles_of_each_sample(name: str, code: int, found: str) -> None:
-    assert troubles(name) == found.splitlines()
-    assert run(f"dcpdump diagnose samples/{name}.pcap -q").code == code
 
 
 def test_every_command_that_is_named_shows_exactly_its_streams_and_findings() -> None:

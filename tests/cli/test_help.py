@@ -56,37 +56,6 @@ def test_the_short_help_is_a_screen_of_what_is_used_most(name: str) -> None:
     assert [option for option in listed if option not in whole] == []
 
 
-def test_the_short_help_names_what_a_command_does_its_common_options_and_examples() -> None:
-    expected = """\
-Usage: dcpdump carve [OPTIONS] CAPTURE…
-
-  Write the packets that carry chosen frames, and those that are needed to
-  understand them.
-
-Options:
-  --opcode NAMES        Messages: mutation,deletion · 0x57 · '!noop'.
-  --vbucket RANGES      vBuckets: 7 · 0-63,512.
-  --seqno RANGES        Sequence numbers: 42 · 100-200 · 100- · -50.
-  --status NAMES        Responses by status: rollback · 0x23 · '!success'.
-  --key PATTERN         Keys: 'user::*' · '/^user::[0-9]+$/'.
-  --connection NUMBERS  Connections by their number.
-  -c, --count N         Stop after N matching frames.  [x>=1]
-  --since TIME          From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or
-                        +30s from the start.
-  --keylog FILE         Open TLS by its key log, as SSLKEYLOGFILE has it;
-                        repeatable. [env var: DCPDUMP_KEYLOG]
-  -w, --write OUT       The pcapng to write, whatever its name; - is standard
-                        output.  [required]
-
-Examples:
-  dcpdump carve node1.pcap --vbucket 417 -w piece.pcapng
-  dcpdump carve captures/ --connection 3 --since +30s -w piece.pcapng
-
-All options: dcpdump carve --help
-"""
-    assert run("dcpdump carve -h") == (0, expected, "")
-
-
 def test_the_short_help_of_the_program_lists_all_commands() -> None:
     short, whole = (run(f"dcpdump {option}").out for option in ("-h", "--help"))
     assert whole.endswith(short[short.index("Look at frames:") : short.index("\nAll options: ")])

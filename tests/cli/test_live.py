@@ -346,21 +346,6 @@ def test_a_watch_of_what_is_as_it_should_be_ends_with_its_input(command: str) ->
     assert (watched.code, "--fail-fast" in watched.err) == (0, False)
 
 
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        ("streams", "Missing argument 'CAPTURE…'."),
-        ("stats", "Missing argument 'CAPTURE…'."),
-        ("check samples/order.pcap -i lo", "either an interface (-i) or captures, not both"),
-        ("diagnose -i lo --salvage", "--salvage is of captures, not of an interface"),
-        ("stats samples/order.pcap --duration 3", "--duration is of an interface (-i), not of captures"),
-    ],
-)
-def test_either_an_interface_or_captures_are_analysed(words: str, what: str) -> None:
-    refused = run(f"dcpdump {words}")
-    assert (refused.code, refused.err.splitlines()[0]) == (2, f"dcpdump: error: {what}")
-
-
 # -- what is written ----------------------------------------------------------------------------------------
 
 
@@ -434,20 +419,6 @@ def test_interfaces_are_listed(net: Network) -> None:
 
 
 SLOW = SAMPLES / "slow-consumer.pcap"
-
-
-def test_a_blocked_stream_is_shown_with_what_its_client_did_not_acknowledge() -> None:
-    shown = run(f"dcpdump top {SAMPLES}/slow-consumer.pcap -q")
-    assert (shown.code, shown.err) == (0, "")
-    assert shown.out.partition(" · ")[2].splitlines() == [
-        "12:12:57.099 · 1 connection · 1 stream, 1 blocked by flow control · 258 frames · rates of the last 5 s",
-        "conn  client    server           streams  frames/s  kB/s  unacked  buffer   full",
-        "0     kafka-7f  10.0.10.1:11210        1       0.4   0.0    1,920   1,900  101 %  BLOCKED",
-        "",
-        "conn  client    vb  frames/s  kB/s  last seqno  lag  state",
-        "0     kafka-7f   9         0     0         120    ?  blocked by flow control "
-        "(1,920 of 1,900 bytes not acknowledged since 12:12:16.997)",
-    ]
 
 
 def test_a_pipe_ends_with_the_same_as_the_file() -> None:

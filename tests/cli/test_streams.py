@@ -74,14 +74,6 @@ def test_json_that_nests_deep_ends_no_command(tmp_path: Path, depth: int) -> Non
             assert run(f"dcpdump {command} {file} -q {form}").code in (0, 1), command
 
 
-def test_a_window_is_one_object_with_its_intervals() -> None:
-    (found,) = objects("dcpdump flow samples/slow-consumer.pcap")
-    assert (found["buffer"], found["outstanding"], found["blocked"], len(found["intervals"])) == (1900, 1920, True, 5)
-    text = "DCP_SEQNO_ADVANCED x 60 not acknowledged"
-    why = {"bytes": 1920, "kind": "DCP_SEQNO_ADVANCED", "frames": 60, "text": text, "explained": True, "fills_ms": 0}
-    assert (found["mismatch"], found["over_time"][-1]["outstanding"]) == (why, 1920)
-
-
 def test_keys_are_patterns_as_in_read() -> None:
     counts = [len(objects(f"dcpdump key {key} samples/durable.pcap")) for key in ("'/account::[12]$/'", "account::1")]
     assert counts == [6, 4]
