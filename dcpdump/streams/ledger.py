@@ -491,10 +491,11 @@ class Ledger:
             or connection.producer_direction != direction
             or stream is None
             or stream.opaque != opaque
-            or stream.ended
+            or stream.end is not None
+            or stream.close is not None
             or stream.close_asked
-            or not stream.live
-            or (stream.oso and connection.with_rules)
+            or not stream.is_sending
+            or (stream.phase is Phase.OUT_OF_ORDER and connection.with_rules)
             or (lost and begun is None)
             or connection.window.needs_each(size)
             or (marker is not None and marker.flags & _SETTLED[bool(stream.prepares.open)])

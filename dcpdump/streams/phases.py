@@ -10,10 +10,17 @@ from typing import Any
 
 _Table = dict[Any, dict[Any, Any]]
 
+
+class _Singles(Enum):
+    """Phases and events of which there is one object each: it is its own hash, as each message asks for it."""
+
+    __hash__ = object.__hash__
+
+
 # -- streams --------------------------------------------------------------------------------------------
 
 
-class Phase(Enum):
+class Phase(_Singles):
     """Where a stream is. The value says it in words."""
 
     REQUESTED = "requested, and not answered yet"
@@ -26,7 +33,7 @@ class Phase(Enum):
     UNKNOWN = "bytes were lost, or it was joined: certain again from the next marker on"
 
 
-class PhaseEvent(Enum):
+class PhaseEvent(_Singles):
     """What leads from one phase to another. The value is how it is written in a table."""
 
     REQUEST = "STREAM_REQ"
@@ -263,8 +270,15 @@ MACHINES: dict[str, _Table] = {
     "flow control of a connection": _FLOW,
 }
 _MAY_COME = {phase: events for table in MACHINES.values() for phase, events in table.items()}
-#: Where a stream is after a message that should not have come; of others: where it was.
-_AFTER_ALL = {
+
+
+def allows(phase: Enum, event: Enum) -> bool:
+    """Return whether a message may come in a phase of any table."""
+    return event in _MAY_COME[phase]
+
+
+#: What a message begins that should not have come; of others nothing.
+_BEGUN: dict[PhaseEvent, Phase] = {
     _E.GRANT: _P.OPEN,
     _E.GRANT_OF_CACHE: _P.CACHE_TRANSFER,
     _E.MARKER: _P.SNAPSHOT,
@@ -274,15 +288,14 @@ _AFTER_ALL = {
 }
 
 
-def allows(phase: Enum, event: Enum) -> bool:
-    """Return whether a message may come in a phase of any table."""
-    return event in _MAY_COME[phase]
-
-
-def after(phase: Phase, event: PhaseEvent) -> Phase:
-    """Return the phase that a message leads to; one that should not come begins what it says all the same."""
+def _after(phase: Phase, event: PhaseEvent) -> Phase:
+    """Return where a stream is after a message; one that should not come begins what it says all the same."""
     known = _STREAM[phase].get(event)
     if isinstance(known, Phase):
         return known
     # A marker ends neither an out-of-order snapshot nor a takeover.
-    return phase if phase in (Phase.OUT_OF_ORDER, Phase.HANDED_OVER) else _AFTER_ALL.get(event, phase)
+    return phase if phase in (Phase.OUT_OF_ORDER, Phase.HANDED_OVER) else _BEGUN.get(event, phase)
+
+
+#: Where a stream is after a message, by the phase that it was in.
+AFTER = {phase: {event: _after(phase, event) for event in PhaseEvent} for phase in Phase}

@@ -11,7 +11,7 @@ from dcpdump.startup import dataclass, field
 from dcpdump.streams.frame_event import Entry, FrameEvent, kept, place_of
 from dcpdump.streams.knowledge import NO_GAPS, Gaps, Knowledge
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
-from dcpdump.streams.phases import Closing, Durable, Phase, PhaseEvent, Takeover, after
+from dcpdump.streams.phases import AFTER, Closing, Durable, Phase, PhaseEvent, Takeover
 from dcpdump.streams.request import Request, Requests
 from dcpdump.streams.window import FIRST, LAST
 from dcpdump.wire.value import read_prefix
@@ -431,8 +431,10 @@ class Stream:
     @property
     def needs_marker(self) -> bool:
         """Whether bytes were lost, or it was joined, and no snapshot marker came since."""
+        if self.phase in _UNORDERED:
+            return True
         since = self.begun_at if self.marker is None else max(self.begun_at, self.marker.at)
-        return not self.ordered or self.connection.lost.torn_at > since
+        return self.connection.lost.torn_at > since
 
     @property
     def oso(self) -> bool:
@@ -545,7 +547,8 @@ class Stream:
     @property
     def from_disk(self) -> bool:
         """Return whether its producer reads it from disk, as far as its latest marker says: so each begins."""
-        return self.oso or self.marker is None or bool(self.marker.flags & DISK)
+        marker = self.marker
+        return marker is None or bool(marker.flags & DISK) or self.phase is Phase.OUT_OF_ORDER
 
     @property
     def filtered_silently(self) -> bool:
@@ -587,7 +590,7 @@ class Stream:
 
     def advance(self, event: PhaseEvent) -> None:
         """Change to the phase to which an event leads."""
-        self.phase = after(self.phase, event)
+        self.phase = AFTER[self.phase][event]
 
     def lose(self, direction: int, *, continues_without_gap: bool = False) -> None:
         """Note that bytes were lost in its direction, so that its state may have changed.
@@ -632,8 +635,10 @@ class Stream:
             self.forget_keys()
         self.snapshot = self.marker = snapshot
         self.advance(PhaseEvent.MARKER)
-        self.seqnos.reached = max(self.seqnos.reached, snapshot.end)
-        self.seqnos.since_marker = 0
+        seqnos = self.seqnos
+        if seqnos.reached < snapshot.end:
+            seqnos.reached = snapshot.end
+        seqnos.since_marker = 0
 
     def take_items(self, first: int, last: int, high: int, count: int, ts_ns: int | None) -> None:
         """Note consecutive messages with seqnos: their first, last and largest seqno, and the last time."""
