@@ -158,11 +158,6 @@ def keep_pandas_out() -> None:
     sys.meta_path.insert(0, _Without())
 
 
-def let_pandas_in() -> None:
-    """Have modules import pandas again: Spark needs it."""
-    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Without)]
-
-
 def keep_numpy_to_one_thread() -> None:
     """Keep NumPy from starting threads when it is imported, regardless of the environment.
 

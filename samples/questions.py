@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dcpdump.cli.main import outcome
-from dcpdump.spark.launch import session
+from dcpdump.spark.launch import spark_context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,10 +96,12 @@ def ask(spark: "SparkSession", folder: str) -> None:
 
 def main(captures: Sequence[str]) -> None:
     """Make the tables, and answer the questions."""
-    with tempfile.TemporaryDirectory() as room, session() as spark:
+    from pyspark.sql import SparkSession
+
+    with tempfile.TemporaryDirectory() as room, spark_context(conf={"spark.sql.session.timeZone": "UTC"}) as context:
         folder = os.environ.get("TABLES", room)
         tables(captures, folder)
-        ask(spark, folder)
+        ask(SparkSession(context), folder)
 
 
 if __name__ == "__main__":

@@ -111,6 +111,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 #: What suits tables of some thousand rows: that, and plans that are not compiled.
 _SMALL = {
+    "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "512m",
     "spark.driver.defaultJavaOptions": FAST_START,
@@ -139,7 +140,9 @@ sys.meta_path.insert(0, Interpreted())
 def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> "Iterator[SparkSession]":
     """Yield one session of Spark, with two cores, for all tests that want one."""
     pytest.importorskip("pyspark", reason="Spark is not installed: nothing on it is tested")
-    from dcpdump.spark.launch import session
+    from pyspark.sql import SparkSession
+
+    from dcpdump.spark.launch import spark_context
 
     folder = tmp_path_factory.mktemp("unzipped")
     interpreted = _INTERPRETED if pytestconfig.getoption("--interpreted") else ""
@@ -147,5 +150,5 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     with ExitStack() as stack:
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
-            started = stack.enter_context(session("local[2,3]", _SMALL))
-        yield started
+            started = stack.enter_context(spark_context("local[2,3]", _SMALL))
+        yield SparkSession(started)

@@ -30,7 +30,7 @@ from dcpdump.cli.terminal import clear_status, note, status
 from dcpdump.errors import CaptureError, ExitCode
 from dcpdump.escape import bytes_of
 from dcpdump.processes import LEAST_BYTES
-from dcpdump.startup import dataclass, let_pandas_in
+from dcpdump.startup import dataclass
 from dcpdump.text import counted
 
 if TYPE_CHECKING:
@@ -236,15 +236,14 @@ def _engine(job: Job, name: str) -> "Iterator[JobEngine]":
 
         yield LocalEngine(job.jobs or os.cpu_count() or 1, _reporting(job))
         return
-    let_pandas_in()
     from dcpdump.spark.cluster import SparkEngine
-    from dcpdump.spark.launch import session
+    from dcpdump.spark.launch import spark_context
 
     raise_again()  # of a signal that came while all that was imported
     shown = {"spark.ui.showConsoleProgress": "true"} if _reporting(job) else {}
-    with session(job.master, shown | job.conf) as spark, SparkEngine(spark) as engine:
+    with spark_context(job.master, shown | job.conf) as context, SparkEngine(context) as engine:
         if not job.quiet:
-            note(f"tasks run on Spark {spark.version} ({spark.conf.get('spark.master')})")
+            note(f"tasks run on Spark {context.version} ({context.master})")
         yield engine
 
 

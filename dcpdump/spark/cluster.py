@@ -1,13 +1,13 @@
-"""Run the tasks of a pipeline on Spark: a DataFrame of items, a task for each, and the results as rows."""
+"""Run the tasks of a pipeline on Spark: each item is a partition of an RDD, and so a task.
+
+Tasks return a few numbers, since they write the rows themselves; a DataFrame would first load all of Spark's SQL.
+"""
 
 import os
-import pickle
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from dcpdump.errors import OutputError
 from dcpdump.spark.filesystem import working_in
@@ -15,14 +15,14 @@ from dcpdump.spark.job import Item, Result, result_of
 from dcpdump.unfinished import UnfinishedFolder, temporary_folder
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 
 class SparkEngine:
     """An engine that runs tasks on Spark, each in its own partition; Spark retries failed ones."""
 
-    def __init__(self, spark: "SparkSession") -> None:
-        self._spark = spark
+    def __init__(self, context: "SparkContext") -> None:
+        self._context = context
         self._keys: UnfinishedFolder | None = None
 
     def __enter__(self) -> "SparkEngine":
@@ -41,34 +41,23 @@ class SparkEngine:
         path = self._keys.path / f"dcpdump-{uuid.uuid4().hex}.keys"
         with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as file:
             file.write(key_log)
-        self._spark.sparkContext.addFile(str(path))
+        self._context.addFile(str(path))
         return partial(_keys_of, path.name)
 
     def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
         """Run a task for each item, and yield the items' places and results. Raises OutputError where one fails."""
-        if not items:
-            return
-
         home = os.getcwd()
 
-        def do(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def do(item: Item) -> Result:
             _files()
-            for batch in batches:
-                for number, item in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-                    with working_in(home):
-                        done = pickle.dumps(result_of(task, pickle.loads(item)), pickle.HIGHEST_PROTOCOL)
-                    yield pa.RecordBatch.from_pydict({"number": [number], "done": pa.array([done], pa.binary())})
+            with working_in(home):
+                return result_of(task, item)
 
-        packed = [pickle.dumps(item, pickle.HIGHEST_PROTOCOL) for item in items]
-        rows = pa.table({"number": pa.array(range(len(items)), pa.int32()), "item": pa.array(packed, pa.binary())})
-        tasks = self._spark.createDataFrame(rows).repartitionById(len(items), "number")
-        self._spark.sparkContext.setJobDescription(f"dcpdump: {name}")
+        self._context.setJobDescription(f"dcpdump: {name}")
         try:
-            found = tasks.mapInArrow(do, "number bigint, done binary").collect()
+            yield from enumerate(self._context.parallelize(items, len(items)).map(do).collect() if items else ())
         except Exception as error:
             raise task_error(error) from error
-        for row in found:
-            yield row["number"], pickle.loads(bytes(row["done"]))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Provide a Spark session: the running one, else a new one with Java, without its log messages, in UTC.
+"""Provide a SparkContext: the running one, else a new one with Java, without its log messages.
 
 In a process started by ``spark-submit``, its settings are used: master, Java and Python are those of the cluster.
 """
@@ -23,7 +23,7 @@ from dcpdump.errors import DcpdumpError
 from dcpdump.text import INSTALL_JAVA, INSTALL_SPARK
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 
 # -- Java: the user's own, or else the one that pip installed -----------------------------------------
@@ -97,61 +97,54 @@ HERE = "local[*,4]"
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.task.maxFailures": "4",
 }
-#: Defaults where everything runs on one machine.
+#: Defaults where everything runs on one machine. Java only passes tasks on, so it is not compiled for speed.
 _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "4",
     "spark.driver.extraJavaOptions": (
-        f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -Xlog:disable -Xlog:all=error:stderr -XX:+UseSerialGC"
+        f"-Dlog4j2.configurationFile={_QUIET.as_uri()} -Xlog:disable -Xlog:all=error:stderr"
+        " -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
     ),
     "spark.executor.extraJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
 }
 
 
 @contextmanager
-def session(master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
-    """Provide a session in a ``with``; if it was started here, it ends afterwards, with its Java."""
-    for name in ("pyspark", "pyarrow", "pandas"):
+def spark_context(master: str | None = None, conf: Mapping[str, str] | None = None) -> Iterator["SparkContext"]:
+    """Provide a context in a ``with``; if it was started here, it ends afterwards, with its Java."""
+    for name in ("pyspark", "pyarrow"):
         if find_spec(name) is None:
             raise DcpdumpError(f"the Spark engine needs {name}, which is not installed", "", INSTALL_SPARK)
     from pyspark import SparkConf, SparkContext, __version__
-    from pyspark.sql import SparkSession
 
     if tuple(map(int, __version__.split(".")[:2])) < _OLDEST:
         raise DcpdumpError(f"the Spark engine needs pyspark 4.1 or later, this is {__version__}", "", INSTALL_SPARK)
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        yield running
+    if SparkContext._active_spark_context is not None:
+        yield SparkContext._active_spark_context
         return
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     where = master or ("" if submitted else HERE)
     here = not submitted and where.startswith("local")
-    builder = SparkSession.builder.appName("dcpdump")
-    if where:
-        builder = builder.master(where)
     if submitted:
         SparkContext._ensure_initialized()  # otherwise it does not have what was given
-    given = dict(SparkConf().getAll()) if submitted else {}
-    for name, value in settings(given, conf or {}, here=here).items():
-        builder = builder.config(name, value)
+    chosen = SparkConf().setAppName("dcpdump")
+    if where:
+        chosen.setMaster(where)
+    chosen.setAll([*settings(dict(chosen.getAll()) if submitted else {}, conf or {}, here=here).items()])
     with _surroundings(submitted=submitted, here=here), _undisturbed():
         try:
-            spark = builder.getOrCreate()
+            context = SparkContext(conf=chosen)
         except Exception as error:
             why = str(error).strip().partition("\n")[0] or type(error).__name__
             raise DcpdumpError(f"Spark did not start: {why}", where, "--debug shows more") from error
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.default_int_handler)  # Spark set one of its own
         try:
-            yield spark
+            yield context
         finally:
-            _end(spark)
+            _end(context)
 
 
 def settings(given: Mapping[str, str], conf: Mapping[str, str], *, here: bool) -> dict[str, str]:
@@ -200,14 +193,14 @@ def _undisturbed() -> Iterator[None]:
             signal.signal(signal.SIGINT, handler)
 
 
-def _end(spark: "SparkSession") -> None:
-    """End a session and its Java, so that the next one starts with a Java of its own."""
+def _end(context: "SparkContext") -> None:
+    """End a context and its Java, so that the next one starts with a Java of its own."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
     with suppress(Py4JError, OSError):  # Java may have ended before, or be busy
-        spark.stop()
+        context.stop()
     if gateway is None:
         return
     with suppress(Py4JError, OSError):

