@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
 from dcpdump.capture.file import CapturePlace
-from dcpdump.capture.plain_pcap import PlainRun
+from dcpdump.capture.plain_pcap import PACKET_USUAL, PlainRun
 from dcpdump.net.batch import Batch
 from dcpdump.net.packet import NO_TIME, Packet
 from dcpdump.wire.frame import Where
@@ -20,21 +19,12 @@ BLOCK_BYTES = 2 * 1024 * 1024
 BLOCK_PACKETS = 65_536
 
 
-class PcapPlace(NamedTuple):
-    """The position of a block's records in a plain pcap."""
-
-    path: str
-    at: int  #: the offset of the first
-    size: int  #: in bytes
-    passed: int  #: packets of the file before it
-    seconds: int | None  #: seconds of the record before it
-
-
-class PacketsPlace(NamedTuple):
+class BlockPlace(NamedTuple):
     """The position of a block's packets in a capture."""
 
     begins: CapturePlace
     packets: int
+    last_ns: int  #: of the last packet: another one there is sign of another content
 
 
 class Packets(Sequence[Packet]):
@@ -78,7 +68,7 @@ class Block:
 
     carved: Mapping[str, int] = {}
 
-    def __init__(self, batch: Batch, packets: Sequence[Packet], place: "BlockPlace | None" = None) -> None:
+    def __init__(self, batch: Batch, packets: Sequence[Packet], place: BlockPlace | None = None) -> None:
         self.batch = batch
         self.packets = packets
         self.place = place
@@ -153,9 +143,6 @@ class Block:
         return Where(number, ts_ns, file)
 
 
-BlockPlace = PcapPlace | PacketsPlace
-
-
 def _column(numbers: list[int]) -> "Array":
     import numpy as np  # here: NumPy takes longer to import than most filtered reads take
 
@@ -184,10 +171,18 @@ class BlockSize:
         self._next = size
 
 
-def blocks(packets: Iterable[Packet | PlainRun], size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
-    """Gather packets, and runs of them, into blocks of about ``size`` bytes."""
+def blocks(
+    packets: Iterable[Packet | PlainRun],
+    size: int | BlockSize = BLOCK_BYTES,
+    read_ahead: Callable[[int], None] = lambda size: None,
+) -> Iterator[Block]:
+    """Gather packets, and runs of them, into blocks of about ``size`` bytes.
+
+    ``read_ahead``: is called with the size of the block that is read next.
+    """
     sizes = BlockSize.of(size)
     want = sizes.next_size()
+    read_ahead(want)
     held: list[Packet] = []
     runs: list[PlainRun] = []
     have = 0
@@ -204,27 +199,22 @@ def blocks(packets: Iterable[Packet | PlainRun], size: int | BlockSize = BLOCK_B
             runs = []
             held.append(each)
             have += len(each[3])
-        if have >= want or len(held) >= BLOCK_PACKETS:
+        # A run is shorter than what was read by a part of a record.
+        if have >= (want if held else want - PACKET_USUAL) or len(held) >= BLOCK_PACKETS:
             yield gathered(held) if held else joined(runs)
             held, runs, have, want = [], [], 0, sizes.next_size()
+            read_ahead(want)
     if held or runs:
         yield gathered(held) if held else joined(runs)
 
 
 def joined(runs: Sequence[PlainRun]) -> Block:
     """Join contiguous runs of packets of one file into a block."""
-    data, starts, ends = runs[0].data, runs[0].starts, runs[0].ends
-    if len(runs) > 1:
-        bases = [0, *accumulate(len(run.data) for run in runs)]
-        data = b"".join([run.data for run in runs])
-        starts = [start + base for run, base in zip(runs, bases, strict=False) for start in run.starts]
-        ends = [end + base for run, base in zip(runs, bases, strict=False) for end in run.ends]
-    links, times, wires, interfaces = (
-        [each for run in runs for each in getattr(run, name)] for name in ("links", "times", "wires", "interfaces")
-    )
-    numbers = list(range(runs[0].first, runs[0].first + len(starts)))
-    batch = Batch(data, starts, ends, links, numbers, times, [0] * len(starts), [runs[0].file])
-    return Block(batch, Packets(batch, wires.__getitem__, interfaces))
+    run = runs[0] if len(runs) == 1 else PlainRun.joined(runs)
+    count = len(run)
+    numbers = list(range(run.first, run.first + count))
+    batch = Batch(run.data, run.starts, run.ends, run.links, numbers, run.times, [0] * count, [run.file])
+    return Block(batch, Packets(batch, run.wire, run.interfaces))
 
 
 def gathered(packets: Sequence[Packet]) -> Block:

@@ -1,8 +1,7 @@
-"""Read the packets of captures in blocks; those of plain pcap files many at once, where files do not overlap."""
+"""Read the packets of captures in blocks, as one timeline."""
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -12,116 +11,17 @@ from dcpdump.batch.block import (
     Block,
     BlockPlace,
     BlockSize,
-    Packets,
-    PacketsPlace,
-    PcapPlace,
     blocks,
     gathered,
+    joined,
 )
 from dcpdump.capture.damage import Health
 from dcpdump.capture.file import OPEN_LIMIT, Capture, CapturePlace, begin, packets_from, timeline
-from dcpdump.capture.pcap import DISORDER, HEADER_SIZE, MAGICS, PACKET_USUAL, PCAPNG_MAGIC, PcapHeader, PcapState
-from dcpdump.capture.plain_pcap import SIZE, Records, is_plain
-from dcpdump.capture.source import ReopenedFile, count_read
+from dcpdump.capture.pcap import DISORDER
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.errors import CaptureError
-from dcpdump.net.batch import Batch
 from dcpdump.net.limits import IN_ORDER, OUT_OF_ORDER
 from dcpdump.net.packet import NO_TIME, Packet
-
-# -- plain pcap and pcapng, many records at once ------------------------------------------------------
-# Files without oddities are read here; at any oddity the capture's own reader continues.
-
-
-class PlainPcap:
-    """A pcap file, read as far as it is plain; ``begin``: an earlier value of ``place``; else from its beginning."""
-
-    def __init__(self, path: str, begin: CapturePlace | None = None) -> None:
-        self._path, self._salvage = path, begin is not None and begin.salvage
-        self._state = None if begin is None else begin.reader
-        self.packets = 0 if begin is None else begin.packets  #: of the file so far
-        self.at = 0 if begin is None else begin.offset  #: the offset after these; 0: the file is no plain pcap
-        #: The seconds of the last of them.
-        self.seconds = self._state.seconds if isinstance(self._state, PcapState) else None
-        self.ended = False  #: the file was plain to its end
-
-    @property
-    def place(self) -> CapturePlace | None:
-        """Return the place after the packets so far; None at the end, or if it is no plain pcap."""
-        if self.ended or not isinstance(self._state, PcapState):
-            return None
-        state = PcapState(self._state.header, self.seconds, None)
-        return CapturePlace(self._path, self._salvage, self.at, self.packets, state)
-
-    def blocks(self, size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
-        """Yield the packets, up to the end, or to the first that is not plain or cannot be read."""
-        sizes = BlockSize.of(size)
-        with suppress(OSError), closing(ReopenedFile(self._path)) as file:
-            head = file.read(HEADER_SIZE)
-            header = PcapHeader.of(head)
-            if header is None or not is_plain(header):
-                return
-            count_read(len(head))
-            self._state = PcapState(head, None, None)
-            self.at, want = self.at or HEADER_SIZE, sizes.next_size()
-            while True:
-                file.seek(self.at)
-                data = file.read(want)
-                found = plain_block(data, header, self.seconds, self.packets, self._path)
-                block, used = found.block, found.used
-                if block is not None:
-                    block.place = PcapPlace(self._path, self.at, used, self.packets, self.seconds)
-                    self.packets += len(block)
-                self.at, self.seconds = self.at + used, found.seconds
-                count_read(used)
-                if block is not None:
-                    yield block
-                if not found.plain or self.seconds is None or not data:
-                    self.ended = found.plain and self.seconds is not None
-                    return
-                if len(data) < want and used < len(data):
-                    return
-                want = sizes.next_size() if used else want + sizes.usual
-
-    def read_again(self, place: PcapPlace) -> Block | None:
-        """Return a block that was yielded before; None if the file has changed."""
-        with open(self._path, "rb", buffering=0) as file:
-            header = PcapHeader.of(file.read(HEADER_SIZE))
-            if header is None:
-                return None
-            file.seek(place.at)
-            data = file.read(place.size)
-        found = plain_block(data, header, place.seconds, place.passed, self._path)
-        return found.block if found.used == place.size else None
-
-
-class PlainBlock(NamedTuple):
-    """The records at some offset of a pcap."""
-
-    block: Block | None  #: of the complete records; None without any
-    used: int  #: bytes of these
-    seconds: int | None  #: of the last record so far
-    plain: bool  #: the bytes after it may be plain records
-
-
-def plain_block(data: bytes, header: PcapHeader, seconds: int | None, passed: int, name: str) -> PlainBlock:
-    """Make a block of the complete records at the beginning of ``data``.
-
-    ``seconds``: of the record before, None without one; ``passed``: how many packets of the file precede.
-    """
-    if seconds is None and data[:4] in (*MAGICS, PCAPNG_MAGIC):
-        return PlainBlock(None, 0, None, False)
-    found = Records(data, header.order == ">", header.fractions, seconds)
-    count = len(found.starts)
-    if not count:
-        return PlainBlock(None, 0, seconds, found.sound and len(data) < SIZE + PACKET_USUAL)
-    numbers = list(range(passed + 1, passed + count + 1))
-    batch = Batch(data, found.starts, found.ends, [header.link_type] * count, numbers, found.times, [0] * count, [name])
-    return PlainBlock(Block(batch, Packets(batch, found.wire)), found.used, found.seconds, found.sound)
-
-
-#: Seconds of each wait for an idle input.
-_IDLE_S = 0.1
 
 
 def blocks_of(captures: Sequence[Capture], size: int | BlockSize = BLOCK_BYTES) -> Iterator[Block]:
@@ -161,27 +61,12 @@ class CaptureBlocks:
 
     def _read(self) -> Iterator[Block]:
         capture = self._capture
-        if capture.enterable and (self.at is None or isinstance(self.at.reader, PcapState)):
-            plain = PlainPcap(capture.name, self.at)
-            for block in plain.blocks(self._size):
-                self.at = plain.place
-                yield block
-            self.at = plain.place
-            if plain.ended:
-                return
-        if self.at is not None:
-            capture.enter(self.at)
-        elif capture.rereadable:
-            capture.enter(CapturePlace(capture.name, False))
-        if not capture.enterable:
-            for arrived in arriving_blocks(capture, self._size):
-                self.at = capture.place
-                if arrived is not None:
-                    yield arrived
+        if capture.rereadable:
+            capture.enter(self.at or CapturePlace(capture.name, False))
         try:
             place = capture.place if capture.enterable else None
-            for block in blocks(capture.runs(), self._size):
-                block.place = None if place is None else PacketsPlace(place, len(block))
+            for block in blocks(capture.runs(), self._size, capture.read_ahead):
+                block.place = None if place is None else BlockPlace(place, len(block), block.batch.times[-1])
                 self.at = capture.place
                 place = self.at if capture.enterable else None
                 yield block
@@ -342,45 +227,16 @@ class _Lane:
 
 def read_again(place: BlockPlace) -> Block | None:
     """Return a block that was read before; None if its file has changed. Raises CaptureError, OSError."""
-    if isinstance(place, PcapPlace):
-        return PlainPcap(place.path).read_again(place)
-    packets = list(islice(packets_from(place.begins), place.packets))
-    return gathered(packets) if len(packets) == place.packets else None
-
-
-def arriving_blocks(capture: Capture, size: int | BlockSize) -> Iterator[Block | None]:
-    """Yield the packets of a plain pcap as they arrive, up to the first that is not plain; None while none arrives.
-
-    Its bytes can be read only once, from a pipe or a decompressor. The capture's own reader continues after them.
-    """
-    begun = capture.begin_plain()
-    if begun is None:
-        return
-    window, header, seconds = begun
-    sizes = BlockSize.of(size)
-    want = sizes.next_size()
-    while True:
-        window.gather(want)  # at first there may be records after the header that was read
-        found = plain_block(window.data, header, seconds, capture.health.packets, capture.name)
-        window.at, seconds = found.used, found.seconds
-        if found.block is not None:
-            capture.passed(len(found.block), seconds)
-            yield found.block
-        # The next record may be larger than a block; no more than it needs is requested, since it may come slowly.
-        want = len(window.data) + sizes.usual if found.block is None else sizes.next_size()
-        if not found.plain or (window.ended and found.block is None):
-            return
-        if not window.ready(0):
-            yield None
-            while not window.ready(_IDLE_S):
-                yield None
+    block = gathered(list(islice(packets_from(place.begins), place.packets)))
+    return block if len(block) == place.packets and block.batch.times[-1] == place.last_ns else None
 
 
 def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:
     """Yield the packets of growing inputs as one timeline; None while none arrives."""
     packets = timeline(captures)
     if arrives_plain(captures):
-        yield from arriving_blocks(captures[0], BLOCK_BYTES)
+        for run in captures[0].arriving(BLOCK_BYTES):
+            yield None if run is None else joined([run])
         packets = captures[0].remaining()
     for batch in StreamQueue(packets).batches():
         block = gathered(batch) if batch else None

@@ -16,7 +16,7 @@ from dcpdump.capture.damage import Damage, Health
 from dcpdump.capture.pcap import HEADER_SIZE, MAGICS, ORDERS, PCAPNG_MAGIC, Pcap, PcapHeader, PcapState, SectionState
 from dcpdump.capture.pcapng import HEADER_SIZE as SECTION_HEADER_SIZE
 from dcpdump.capture.pcapng import Pcapng, gather
-from dcpdump.capture.plain_pcap import PlainRun, is_plain
+from dcpdump.capture.plain_pcap import PlainRun
 from dcpdump.capture.source import ByteSource, SourceWindow, is_regular, open_source, unreadable
 from dcpdump.errors import CaptureError
 from dcpdump.net.packet import Packet
@@ -212,6 +212,7 @@ def _is_text(head: bytes) -> bool:
 T = TypeVar("T")
 
 _HEAD = 512  #: bytes by which other kinds of files are recognised
+_IDLE_S = 0.1  #: seconds of each wait for an idle input
 
 
 # -- captures -----------------------------------------------------------------------------------------
@@ -294,33 +295,32 @@ class Capture:
     @property
     def arrives_plain(self) -> bool:
         """Return whether it is a plain pcap whose source can tell whether more bytes have come."""
-        return self._window is not None and self._window.arrives and self._plain_header is not None
+        window = self._window
+        header = None if window is None else PcapHeader.of(window.peek(HEADER_SIZE))
+        return window is not None and window.arrives and header is not None and header.plain
 
-    def begin_plain(self) -> tuple[SourceWindow, PcapHeader, int | None] | None:
-        """Return the window before the next record of a plain pcap, its header, and the seconds of the record before.
+    def arriving(self, size: int) -> Iterator[PlainRun | None]:
+        """Yield runs of a pipe's plain pcap as they arrive, up to the first packet that is not plain; None while none.
 
-        Return None for any other capture. A caller that reads records in the window reports them by ``passed``; then
-        ``remaining`` yields the packets after them.
+        ``size``: the most bytes of a run. ``remaining`` yields the packets after them.
         """
-        if isinstance(self._state, PcapState) and self._window is not None:  # it was entered
-            entered = PcapHeader.of(self._state.header)
-            return None if entered is None or not is_plain(entered) else (self._window, entered, self._state.seconds)
-        if self._state is not None:
-            return None
-        self._begin()
-        window, header = self._window, self._plain_header
-        if window is None or header is None:
-            return None
-        self._state = PcapState(window.peek(HEADER_SIZE), None, None)
-        window.at += HEADER_SIZE
-        return window, header, None
-
-    @property
-    def _plain_header(self) -> PcapHeader | None:
-        """Return the header at the window, if its records can be read many at once."""
-        head = b"" if self._window is None else self._window.peek(HEADER_SIZE)
-        header = PcapHeader.of(head)
-        return header if header is not None and is_plain(header) else None
+        window = self._window
+        if window is None or not self.arrives_plain:
+            return
+        reader, want, sound = Pcap(window, self.health, self._salvage), size, True
+        while sound:
+            window.gather(want)  # at first there may be records after the header that was read
+            run = reader.plain_run()
+            self._state = reader.state
+            sound = run is not None and run.sound and not (window.ended and not run)
+            if run:
+                yield run
+            # The next record may be larger than a block; no more than it needs is requested, since it may come slowly.
+            want = size if run else len(window.data) + size
+            if sound and not window.ready(0):
+                yield None
+                while not window.ready(_IDLE_S):
+                    yield None
 
     def enter(self, place: CapturePlace) -> None:
         """Continue at a place: ``remaining`` and ``runs`` then yield from there. A pipe stays where it is."""
@@ -335,19 +335,18 @@ class Capture:
             self._window = SourceWindow(source, place.offset)
         self.health.packets, self._state = place.packets, place.reader
 
-    def passed(self, packets: int, seconds: int | None) -> None:
-        """Count packets that were read in the window, and keep the seconds of the last one."""
-        self.health.packets += packets
-        if isinstance(self._state, PcapState):
-            self._state = self._state._replace(seconds=seconds)
-
     def remaining(self) -> Iterator[Packet]:
         """Yield the packets not read yet."""
         return self._remaining(lambda reader: reader.packets())
 
     def runs(self) -> Iterator[Packet | PlainRun]:
         """Yield the packets not read yet, in runs where many were read at once."""
-        return self._remaining(lambda reader: reader.runs() if isinstance(reader, Pcapng) else reader.packets())
+        return self._remaining(lambda reader: reader.runs())
+
+    def read_ahead(self, size: int) -> None:
+        """Read so many bytes at a time from now on, if they are there: a run of packets has no more."""
+        if self._window is not None:
+            self._window.ahead = size
 
     def _remaining(self, read: Callable[[Pcap | Pcapng], Iterator[T]]) -> Iterator[T]:
         while True:
@@ -439,7 +438,10 @@ class Capture:
         if followed is None and self._follow and self._source is None and _is_regular(path):
             followed = FollowedFile(path, self.health.note)
         self._followed = followed
-        self._window = SourceWindow(self._followed or (self._source(0) if self._source else open_source(path)))
+        first = _HEAD if self.rereadable else 0  # a run of packets has no more than what is read
+        self._window = SourceWindow(
+            self._followed or (self._source(0) if self._source else open_source(path)), ahead=first
+        )
         try:
             form = _compression_of(self._window.peek(6))
             self.packed = form is not None
@@ -448,8 +450,10 @@ class Capture:
                     self.health.note(f"{form.name} data is read as it is now, not followed")
                     self._followed.final = True
                     self._followed = None
-                self._window = SourceWindow(form.unpack(self._window))
+                self._window.ahead = 0
+                self._window = SourceWindow(form.unpack(self._window), ahead=first)
             _refuse_unusable(path, self._window, form.name if form else "")
+            self._window.ahead = 0
         except CaptureError:
             self.close()
             raise

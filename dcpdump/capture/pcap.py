@@ -11,6 +11,7 @@ from struct import Struct, unpack_from
 from typing import Final, NamedTuple
 
 from dcpdump.capture.damage import Health
+from dcpdump.capture.plain_pcap import DAY, PACKET_USUAL, SIZE, YEAR, PlainRun
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 from dcpdump.startup import dataclass
@@ -232,9 +233,6 @@ def begins_inside(window: SourceWindow, find_next: Callable[[], bool]) -> bool:
 
 HEADER_SIZE: Final = 24
 PACKET_LIMIT: Final = 16 * 1024 * 1024  #: a longer record is damage
-PACKET_USUAL: Final = 262_144  #: the limit of other tools; longer packets occur with offloading
-DAY: Final = 86_400
-YEAR: Final = 366 * DAY
 
 #: first four bytes → (byte order, fractions in a second, bytes of a record header)
 MAGICS: dict[bytes, tuple[str, int, int]] = {
@@ -249,8 +247,6 @@ PCAPNG_MAGIC: Final = b"\x0a\x0d\x0d\x0a"
 
 _FCS_PRESENT: Final = 0x04000000
 _LINK_MASK: Final = 0x03FFFFFF
-
-_new: Final = tuple.__new__  # Packet(...) takes twice as long
 
 
 # -- the records of a pcap ----------------------------------------------------------------------------
@@ -272,6 +268,11 @@ class PcapHeader:
         """Read the header at the beginning of a file; None where it is not a pcap's, or incomplete."""
         return cls.read(head) if head[:4] in MAGICS and len(head) >= HEADER_SIZE else None
 
+    @property
+    def plain(self) -> bool:
+        """Return whether the file's records can be read many at once."""
+        return self.record_size == SIZE and not self.fcs and self.version == (2, 4)
+
     @classmethod
     def read(cls, raw: bytes) -> "PcapHeader":
         """Read a header of 24 bytes that begins with a magic."""
@@ -280,6 +281,17 @@ class PcapHeader:
         (network,) = unpack_from(order + "I", raw, 20)
         fcs = (network >> 28) * 2 if network & _FCS_PRESENT else 0
         return cls(order, fractions, record_size, (major, minor), network & _LINK_MASK, fcs)
+
+
+def one_by_one(runs: Iterator[Packet | PlainRun], window: SourceWindow, health: Health) -> Iterator[Packet]:
+    """Yield the packets of runs; when a packet is yielded, the window is after its record."""
+    for each in runs:
+        if isinstance(each, Packet):
+            yield each
+            continue
+        for index in range(len(each)):
+            window.at, health.packets = each.after(index), each.first + index
+            yield each.packet(index)
 
 
 class PcapState(NamedTuple):
@@ -321,20 +333,24 @@ class Pcap:
         return PcapState(self._raw, self._seconds, self._stray)
 
     def packets(self) -> Iterator[Packet]:
-        """Yield the packets; afterwards the window is at the end, at damage, or at another header."""
+        """Yield the packets one by one."""
+        return one_by_one(self.runs(), self._window, self._health)
+
+    def runs(self) -> Iterator[Packet | PlainRun]:
+        """Yield the packets, plain ones in runs; then the window is at the end, at damage, or at another header."""
         window, health, header = self._window, self._health, self.header
-        name, link, size, fcs = health.file, header.link_type, header.record_size, header.fcs
-        fractions, scale = header.fractions, 1_000_000_000 // header.fractions
-        unpack = self._record.unpack_from
-        earliest, latest = 1, 0  # a first record has none to be compared with
-        if self._seconds is not None:
-            earliest, latest = self._seconds - DAY, self._seconds + YEAR
+        size, fcs, fractions = header.record_size, header.fcs, header.fractions
         while True:
-            if len(window.data) - window.at < size and window.need(size) < size:
+            run = self.plain_run()
+            if run is not None and len(run):
+                yield run
+            data = window.data
+            if window.need(size) < size:
                 self._end()
                 return
-            seconds, fraction, length, wire = unpack(window.data, window.at)
-            if not (earliest <= seconds <= latest and length <= wire <= PACKET_USUAL and fraction < fractions):
+            seconds, fraction, length, wire = self._header_at(0)
+            near = self._seconds is not None and self._seconds - DAY <= seconds <= self._seconds + YEAR
+            if not (near and length <= wire <= PACKET_USUAL and fraction < fractions):
                 if self._another_header():
                     self.appended = True
                     return
@@ -343,34 +359,43 @@ class Pcap:
                     if not self._resume_after(fault):
                         return
                     continue
-            end = window.at + size + length
-            if end > len(window.data):
-                have = window.need(size + length) - size
-                if have < length:
-                    if self._salvage and begins_inside(window, self._find_record):
-                        self._resume_after("says it is longer than the rest of the file")
-                        continue
-                    cut = self._cut(length, have)
-                    data = window.data[window.at + size :]
-                    window.at = len(window.data)
-                    health.packets += 1
-                    ns = seconds * 1_000_000_000 + fraction * scale
-                    yield Packet(health.packets, ns, link, data, max(wire, length), name, cut)
-                    return
-                end = window.at + size + length
-            if seconds != self._seconds and seconds != self._stray:
+            have = window.need(size + length) - size
+            if window.data is not data:
+                continue  # with what was read now, plain records may follow
+            cut = ""
+            if have < length:
+                if self._salvage and begins_inside(window, self._find_record):
+                    self._resume_after("says it is longer than the rest of the file")
+                    continue
+                cut = self._cut(length, have)
+            elif seconds not in (self._seconds, self._stray):
                 self._seconds = seconds
-                earliest, latest = seconds - DAY, seconds + YEAR
-            data = window.data[window.at + size : end]
-            window.at = end
-            health.packets = number = health.packets + 1
-            if wire < length:
-                wire = length
-            if fcs and wire >= fcs:
+            data = window.data[window.at + size : window.at + size + length]
+            window.at += size + len(data)
+            health.packets += 1
+            wire = max(wire, length)
+            if fcs and wire >= fcs and not cut:
                 wire -= fcs
                 data = data[:wire]
-            ns = seconds * 1_000_000_000 + fraction * scale
-            yield _new(Packet, (number, ns, link, data, wire, name, "", 0))
+            ns = seconds * 1_000_000_000 + fraction * (1_000_000_000 // fractions)
+            yield Packet(health.packets, ns, header.link_type, data, wire, health.file, cut)
+            if cut:
+                return
+
+    def plain_run(self) -> PlainRun | None:
+        """Return the plain records in memory as a run; None where no record may be read so."""
+        window, health = self._window, self._health
+        begins = window.data[window.at : window.at + 4]
+        if self._stray is not None or not self.header.plain:
+            return None
+        if self._seconds is None and (begins in MAGICS or begins == PCAPNG_MAGIC):
+            return None
+        run = PlainRun(window.data, window.at, health.file, health.packets + 1)
+        run.read_records(self.header, self._seconds)
+        if len(run):
+            window.at, self._seconds = run.stop, run.times[-1] // 1_000_000_000
+            health.packets += len(run)
+        return run
 
     def _another_header(self) -> bool:
         """Return whether a capture begins here, because two files were concatenated."""

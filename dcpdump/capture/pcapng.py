@@ -16,17 +16,17 @@ from dcpdump.capture.pcap import (
     MAGICS,
     ORDERS,
     PACKET_LIMIT,
-    PACKET_USUAL,
     PCAPNG_MAGIC,
     PcapngSection,
     SectionState,
     begins_inside,
     find,
+    one_by_one,
     options,
     read_interface,
     read_section,
 )
-from dcpdump.capture.plain_pcap import PlainRun
+from dcpdump.capture.plain_pcap import PACKET_USUAL, PlainRun
 from dcpdump.capture.source import SourceWindow
 from dcpdump.net.packet import Packet
 from dcpdump.tls.secrets import KeyLog, Secrets
@@ -90,23 +90,17 @@ class Pcapng:
         return self._section.state
 
     def packets(self) -> Iterator[Packet]:
-        """Yield the packets; afterwards the window is at the end, at damage, or at another header."""
-        window, health = self._window, self._health
-        for each in self.runs():
-            if isinstance(each, Packet):
-                yield each
-                continue
-            for index, end in enumerate(each.ends):  # at each ``yield`` the window is after the packet
-                window.at, health.packets = end + -(end - each.starts[index]) % 4 + 4, each.first + index
-                yield each.packet(index)
+        """Yield the packets one by one."""
+        return one_by_one(self.runs(), self._window, self._health)
 
     def runs(self) -> Iterator[Packet | PlainRun]:
-        """Yield the packets, plain ones in runs."""
+        """Yield the packets, plain ones in runs; then the window is at the end, at damage, or at another header."""
         window, health = self._window, self._health
         while True:
             run = self._plain_run()
             if run is not None:
                 yield run
+            data = window.data
             if len(window.data) - window.at < 12 and window.need(12) < 12:
                 if left := len(window.data) - window.at:
                     what = f"the block at byte {window.offset:,} is cut short: 12 bytes at least, {left} there"
@@ -120,6 +114,8 @@ class Pcapng:
                     continue
                 return
             have = window.need(length) if not fault else 0
+            if window.data is not data:
+                continue  # with what was read now, plain blocks may follow
             if not fault and have >= length:
                 fault = self._trailer_fault(length)
             if not fault and have < length and self._salvage and begins_inside(window, self._find_block):
@@ -138,10 +134,10 @@ class Pcapng:
     def _plain_run(self) -> PlainRun | None:
         """Return the plain blocks in memory as a run: complete and without options, as nearly all are."""
         window, section = self._window, self._section
-        run = PlainRun(window.data, window.at, section.order == ">", section.interfaces)
+        run = PlainRun(window.data, window.at, self._health.file, self._health.packets + 1)
+        run.read_blocks(section.order == ">", section.interfaces)
         if not len(run):
             return None
-        run.first, run.file = self._health.packets + 1, self._health.file
         window.at = run.stop
         self._health.packets += len(run)
         return run

@@ -1,119 +1,140 @@
-"""Read many records at once, of files without oddities."""
+"""Read many packets at once, of files without oddities: the plain records of a pcap, the plain blocks of a pcapng."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.big_endian import be32, le32
-from dcpdump.capture.pcap import DAY, PACKET_USUAL, YEAR, InterfaceDescription, PcapHeader
 from dcpdump.net.packet import Packet
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
+    from dcpdump.capture.pcap import InterfaceDescription, PcapHeader
 
-SIZE: Final = 16  #: bytes of a record's header
-
-
-def is_plain(header: PcapHeader) -> bool:
-    """Return whether the records of a file with this header can be read here."""
-    return header.record_size == SIZE and not header.fcs and header.version == (2, 4)
-
-
-class Records:
-    """The whole records at the beginning of ``data``, up to the first that is not plain; lists have one entry each."""
-
-    __slots__ = ("_big", "_data", "ends", "seconds", "sound", "starts", "times", "used")
-
-    def __init__(self, data: bytes, big: bool, fractions: int, seconds: int | None) -> None:
-        """Read the records. ``big``: numbers are big-endian; ``seconds``: of the record before, if any."""
-        self.starts: list[int] = []  #: where the bytes of packets begin in ``data``
-        self.ends: list[int] = []
-        self.times: list[int] = []  #: ns since 1970
-        self.sound = True  #: the bytes after these are, or may be, the beginning of a record
-        self.used = 0  #: bytes of these records
-        self.seconds = seconds  #: of the last record
-        self._data, self._big = data, big
-        self._read(fractions)
-
-    def wire(self, index: int) -> int:
-        """Return a packet's length on the wire."""
-        return number(self._data, self.starts[index] - 4, self._big)
-
-    def _read(self, fractions: int) -> None:
-        starts, ends, times, data, big = self.starts, self.ends, self.times, self._data, self._big
-        most: i64 = fractions
-        step: i64 = 1_000_000_000 // fractions
-        known = self.seconds is not None
-        before: i64 = self.seconds or 0
-        at: i64 = 0
-        size: i64 = len(data)
-        while at + SIZE <= size:
-            length = number(data, at + 8, big)
-            start = at + SIZE
-            end = start + length
-            if end > size:
-                break
-            seconds, fraction, wire = number(data, at, big), number(data, at + 4, big), number(data, at + 12, big)
-            elapsed = seconds - before if known else 0
-            if elapsed < -DAY or elapsed > YEAR or fraction >= most or length > wire or wire > PACKET_USUAL:
-                self.sound = False
-                break
-            starts.append(start)
-            ends.append(end)
-            times.append(seconds * 1_000_000_000 + fraction * step)
-            before, known, at = seconds, True, end
-        self.used = at
-        if known:
-            self.seconds = before
-
-
-def number(data: bytes, at: "i64", big: bool) -> "i64":
-    """Return the four bytes at an offset as a number."""
-    return be32(data, at) if big else le32(data, at)
-
-
-# -- enhanced packet blocks of a pcapng, many at once: those without options, as nearly all are -------
+SIZE: Final = 16  #: bytes of the header of a pcap's record
+DAY: Final = 86_400
+YEAR: Final = 366 * DAY
+PACKET_USUAL: Final = 262_144  #: the limit of other tools; longer packets occur with offloading
 
 _PACKET: Final = 6  #: the type of an enhanced packet block
 _HEAD: Final = 28  #: bytes before the packet
 _TAIL: Final = 4  #: and after it
 _MOST: Final = (1 << 63) - 1  #: ns: fits a native number
 
+_new: Final = tuple.__new__  # Packet(...) takes twice as long
+
 
 class PlainRun:
-    """The packets of contiguous blocks in ``data``, up to the first block that is not plain; lists have one entry each.
+    """The packets of contiguous records in ``data``, up to the first that is not plain; lists have one entry each.
 
-    Plain is a complete block without options, of an interface whose times are whole nanoseconds from 1970 on.
+    A plain record is complete and has no oddities; ``read_records`` and ``read_blocks`` say which.
     """
 
-    __slots__ = ("data", "ends", "file", "first", "interfaces", "links", "starts", "stop", "times", "wires")
+    __slots__ = (
+        "_big",
+        "_head",
+        "_wires",
+        "data",
+        "ends",
+        "file",
+        "first",
+        "interfaces",
+        "links",
+        "sound",
+        "starts",
+        "stop",
+        "times",
+    )
 
-    def __init__(self, data: bytes, at: int, big: bool, interfaces: Sequence[InterfaceDescription | None]) -> None:
-        """Read the blocks from ``at`` on. ``big``: numbers are big-endian; ``interfaces``: of the section."""
+    def __init__(self, data: bytes, at: int, file: str, first: int) -> None:
         self.data = data
-        self.file = ""
-        self.first = 1  #: number of the first packet in its file
+        self.file = file
+        self.first = first  #: number of the first packet in its file
         self.starts: list[int] = []  #: where the bytes of packets begin in ``data``
         self.ends: list[int] = []
         self.times: list[int] = []  #: ns since 1970
         self.links: list[int] = []  #: link types
-        self.interfaces: list[int] = []
-        self.wires: list[int] = []  #: bytes on the wire
-        self.stop = at  #: where the first block after these begins
-        self._read(big, interfaces)
+        self.interfaces: list[int] = []  #: of a pcapng
+        self.stop = at  #: where the first record after these begins
+        self.sound = True  #: that is plain as well, as far as its header is there
+        self._head = SIZE  #: bytes of a record before its packet
+        self._big = False  #: numbers are big-endian
+        self._wires: list[int] = []  #: of joined runs: bytes on the wire
+
+    @classmethod
+    def joined(cls, runs: "Sequence[PlainRun]") -> "PlainRun":
+        """Join contiguous runs of one file."""
+        made = cls(b"".join([run.data for run in runs]), 0, runs[0].file, runs[0].first)
+        base = 0
+        for run in runs:
+            made.starts += [start + base for start in run.starts]
+            made.ends += [end + base for end in run.ends]
+            made.times += run.times
+            made.links += run.links
+            made.interfaces += run.interfaces or [0] * len(run)
+            made._wires += [run.wire(index) for index in range(len(run))]
+            base += len(run.data)
+        return made
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def packet(self, index: int) -> Packet:
         """Return one packet."""
-        data = self.data[self.starts[index] : self.ends[index]]
-        where = (self.times[index], self.links[index], data, self.wires[index], self.file, "", self.interfaces[index])
-        return Packet(self.first + index, *where)
+        data, number = self.data[self.starts[index] : self.ends[index]], self.first + index
+        interface = self.interfaces[index] if self.interfaces else 0
+        values = (number, self.times[index], self.links[index], data, self.wire(index), self.file, "", interface)
+        packet: Packet = _new(Packet, values)
+        return packet
 
-    def _read(self, big: bool, interfaces: Sequence[InterfaceDescription | None]) -> None:
+    def wire(self, index: int) -> int:
+        """Return a packet's length on the wire: in both formats, what is before its bytes."""
+        return self._wires[index] if self._wires else _number(self.data, self.starts[index] - 4, self._big)
+
+    def after(self, index: int) -> int:
+        """Return where the record after that of a packet begins."""
+        return self.starts[index + 1] - self._head if index + 1 < len(self.starts) else self.stop
+
+    def read_records(self, header: "PcapHeader", seconds: int | None) -> None:
+        """Read records of a pcap whose header is plain; ``seconds``: of the record before, if any.
+
+        Plain is a record of at most the usual size, not more than a day before or a year after the one before it.
+        """
         data, starts, ends, times = self.data, self.starts, self.ends, self.times
-        links, numbers, wires = self.links, self.interfaces, self.wires
+        big = self._big = header.order == ">"
+        most: i64 = header.fractions
+        step: i64 = 1_000_000_000 // header.fractions
+        known = seconds is not None
+        before: i64 = seconds or 0
+        at: i64 = self.stop
+        size: i64 = len(data)
+        while at + SIZE <= size:
+            now, fraction = _number(data, at, big), _number(data, at + 4, big)
+            length, wire = _number(data, at + 8, big), _number(data, at + 12, big)
+            elapsed = now - before if known else 0
+            if elapsed < -DAY or elapsed > YEAR or fraction >= most or length > wire or wire > PACKET_USUAL:
+                self.sound = False
+                break
+            start = at + SIZE
+            end = start + length
+            if end > size:
+                break
+            starts.append(start)
+            ends.append(end)
+            times.append(now * 1_000_000_000 + fraction * step)
+            before, known, at = now, True, end
+        self.stop = at
+        self.links = [header.link_type] * len(starts)
+
+    def read_blocks(self, big: bool, interfaces: "Sequence[InterfaceDescription | None]") -> None:
+        """Read packet blocks of a pcapng. ``big``: numbers are big-endian; ``interfaces``: of the section.
+
+        Plain is a block without options, as nearly all are, of an interface whose times are whole nanoseconds from 1970
+        on.
+        """
+        data, starts, ends, times = self.data, self.starts, self.ends, self.times
+        links, numbers = self.links, self.interfaces
+        self._head, self._big = _HEAD, big
         last: i64 = -1  # the current interface
         link = 0
         factor: i64 = 0
@@ -121,30 +142,34 @@ class PlainRun:
         at: i64 = self.stop
         size: i64 = len(data)
         while at + _HEAD + _TAIL <= size:
-            length = number(data, at + 4, big)
-            captured = number(data, at + 20, big)
-            wire = number(data, at + 24, big)
+            length = _number(data, at + 4, big)
+            captured = _number(data, at + 20, big)
+            wire = _number(data, at + 24, big)
             end = at + length
-            if number(data, at, big) != _PACKET or length != _HEAD + captured + (-captured & 3) + _TAIL or end > size:
+            if _number(data, at, big) != _PACKET or length != _HEAD + captured + (-captured & 3) + _TAIL or end > size:
                 break
-            if captured > PACKET_USUAL or captured > wire or number(data, end - _TAIL, big) != length:
+            if captured > PACKET_USUAL or captured > wire or _number(data, end - _TAIL, big) != length:
                 break
-            which = number(data, at + 8, big)
+            which = _number(data, at + 8, big)
             if which != last:
                 described = interfaces[which] if which < len(interfaces) else None
                 if described is None or described.fcs or described.divisor != 1 or described.offset_ns:
                     break
                 last, link, factor = which, described.link_type, described.multiplier
                 most = _MOST // factor >> 32
-            high = number(data, at + 12, big)
+            high = _number(data, at + 12, big)
             if high >= most:
                 break
-            units = high << 32 | number(data, at + 16, big)
+            units = high << 32 | _number(data, at + 16, big)
             starts.append(at + _HEAD)
             ends.append(at + _HEAD + captured)
             times.append(units * factor)
             links.append(link)
             numbers.append(which)
-            wires.append(wire)
             at = end
         self.stop = at
+
+
+def _number(data: bytes, at: "i64", big: bool) -> "i64":
+    """Return the four bytes at an offset as a number."""
+    return be32(data, at) if big else le32(data, at)

@@ -13,7 +13,7 @@ from struct import pack, unpack_from
 from dcpdump.capture.file import Capture, FollowedFile, T
 from dcpdump.capture.pcap import CARVED, DISORDER, HEADER_SIZE, MAGICS, ORDER, ORDERS, PCAPNG_MAGIC, Pcap, PcapHeader
 from dcpdump.capture.pcapng import FIXED, INTERFACE, OLD_PACKET, PACKET, SECTION, SIMPLE_PACKET, STATISTICS, Pcapng
-from dcpdump.capture.source import ByteSource, SourceWindow
+from dcpdump.capture.source import CHUNK, ByteSource, SourceWindow
 
 _PACKETS = frozenset((PACKET, OLD_PACKET, SIMPLE_PACKET))
 _VERSIONS = ((2, 4), (2, 3))
@@ -186,9 +186,9 @@ class _KeptWindow(SourceWindow):
         self._before = self.offset
         return taken
 
-    def _more(self) -> bytes:
+    def _more(self, size: int = CHUNK) -> bytes:
         self._forget()
-        piece = super()._more()
+        piece = super()._more(size)
         self._kept += piece
         return piece
 

@@ -42,8 +42,10 @@ def readable(fd: int, seconds: float) -> bool:
     return bool(poll.poll(seconds * 1000))
 
 
-class ReopenedFile:
-    """A file that is read from an offset on. Opening it and ``read`` may raise OSError."""
+class FileSource:
+    """A file, a FIFO or a device, read from an offset on as its bytes come. Opening and reading may raise OSError."""
+
+    failure = ""
 
     def __init__(self, path: str, offset: int = 0) -> None:
         self._path = path
@@ -53,7 +55,7 @@ class ReopenedFile:
             known = os.fstat(self._fd)
             if stat.S_ISDIR(known.st_mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-            self._regular = stat.S_ISREG(known.st_mode)
+            self.regular = stat.S_ISREG(known.st_mode)
             self._identity = known.st_dev, known.st_ino
             if offset:
                 os.lseek(self._fd, offset, os.SEEK_SET)
@@ -71,6 +73,9 @@ class ReopenedFile:
         data = os.read(self._fd, size)
         self._at += len(data)
         _used(self)
+        _read[0] += len(data)
+        for follower in _followers:
+            follower()
         return data
 
     def seek(self, offset: int) -> None:
@@ -82,7 +87,7 @@ class ReopenedFile:
 
     def ready(self, seconds: float) -> bool:
         """Wait so long at most, and return whether ``read`` would not wait."""
-        return self._regular or readable(self._fd, seconds)
+        return self.regular or readable(self._fd, seconds)
 
     def close(self) -> None:
         """Close the file, for good."""
@@ -107,12 +112,12 @@ class ReopenedFile:
 
 
 #: The open ordinary files of this process that are not being read now, the one read longest ago first.
-_open: OrderedDict[int, ReopenedFile] = OrderedDict()
+_open: OrderedDict[int, FileSource] = OrderedDict()
 _lock = Lock()  # several threads read files
 
 
-def _used(file: ReopenedFile) -> None:
-    if not file._regular:  # it could not be reopened at its offset
+def _used(file: FileSource) -> None:
+    if not file.regular:  # it could not be reopened at its offset
         return
     with _lock:
         _open[id(file)] = file
@@ -155,13 +160,6 @@ def bytes_read() -> int:
     return _read[0]
 
 
-def count_read(size: int) -> None:
-    """Count bytes of a file that were read, for those who follow it."""
-    _read[0] += size
-    for follower in _followers:
-        follower()
-
-
 @contextmanager
 def followed(follower: Callable[[], None]) -> Iterator[None]:
     """Call ``follower`` whenever some bytes of a file were read, in the thread that reads."""
@@ -170,17 +168,6 @@ def followed(follower: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         _followers.remove(follower)
-
-
-class FileSource(ReopenedFile):
-    """A file, a FIFO or a device, read as its bytes come."""
-
-    failure = ""
-
-    def read(self, size: int, /) -> bytes:
-        data = super().read(size)
-        count_read(len(data))
-        return data
 
 
 class _StandardInput:
@@ -220,9 +207,9 @@ class SourceWindow:
     largest cost.
     """
 
-    __slots__ = ("_arriving", "_source", "at", "base", "data", "ended", "failure")
+    __slots__ = ("_arriving", "_source", "ahead", "at", "base", "data", "ended", "failure")
 
-    def __init__(self, source: ByteSource, base: int = 0) -> None:
+    def __init__(self, source: ByteSource, base: int = 0, ahead: int = 0) -> None:
         self._source = source
         #: Where bytes may take long: waits so many seconds at most, and returns whether ``read`` would not wait.
         self._arriving: Callable[[float], bool] | None = getattr(source, "ready", None)
@@ -231,6 +218,7 @@ class SourceWindow:
         self.base = base  #: offset of data[0] from the source's first byte
         self.data = b""
         self.at = 0
+        self.ahead = ahead  #: how many bytes to load at a time, if they are there
 
     @property
     def offset(self) -> int:
@@ -243,15 +231,16 @@ class SourceWindow:
         if have >= size or self.ended:
             return have
         pieces = [self.data[self.at :]]
-        while have < size:
-            piece = self._more()
+        if self.ahead and isinstance(self._source, FileSource) and self._source.regular:
+            self._source.seek(self.offset)  # reading the rest of a record again is faster than copying a block
+            pieces, have = [], 0
+        while have < size or (have < self.ahead and self.ready(0)):
+            piece = self._more(max(size, self.ahead) - have if self.ahead else CHUNK)
             if not piece:
                 break
             pieces.append(piece)
             have += len(piece)
-        self.base += self.at
-        self.at = 0
-        self.data = b"".join(pieces)
+        self._load(pieces)
         return have
 
     @property
@@ -278,6 +267,9 @@ class SourceWindow:
             have += len(piece)
             if not until and have > _MUCH:
                 until = time.monotonic() + _MORE_S
+        self._load(pieces)
+
+    def _load(self, pieces: list[bytes]) -> None:
         self.base += self.at
         self.at = 0
         self.data = b"".join(pieces)
@@ -313,11 +305,11 @@ class SourceWindow:
     def close(self) -> None:
         self._source.close()
 
-    def _more(self) -> bytes:
+    def _more(self, size: int = CHUNK) -> bytes:
         if self.ended:
             return b""
         try:
-            piece = self._source.read(CHUNK)
+            piece = self._source.read(size)
         except OSError as error:  # a bad disk, a network drive that went away
             piece = b""
             self.failure = f"reading fails here: {error.strerror or error}"

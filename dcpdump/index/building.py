@@ -15,7 +15,7 @@ import cramjam
 import numpy as np
 
 import dcpdump.batch.scan as state
-from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, Packets, PcapPlace
+from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, Packets
 from dcpdump.batch.dissector import Dissection, DissectionState
 from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
@@ -398,8 +398,7 @@ class Replay:
             return block
         block = read_again(place)
         if block is None:
-            path = place.path if isinstance(place, PcapPlace) else place.begins.path
-            raise CaptureError("this file was changed or cut after it was read", path)
+            raise CaptureError("this file was changed or cut after it was read", place.begins.path)
         return block
 
 

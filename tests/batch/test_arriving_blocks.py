@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch.block import BLOCK_BYTES, BlockSize
-from dcpdump.batch.read_blocks import arrives_plain, arriving_blocks, blocks_as_they_come, blocks_of
+from dcpdump.batch.read_blocks import arrives_plain, blocks_as_they_come, blocks_of
 from dcpdump.capture.damage import Damage
 from dcpdump.capture.file import Capture
 from dcpdump.net.packet import Packet
@@ -112,6 +112,10 @@ def test_what_is_decompressed_has_the_same_packets_and_faults(form: str, size: i
     expected = list(one)
     assert [packet for block in blocks_of([many], BlockSize(size)) for packet in block.packets] == expected
     assert health(many) == health(one)
+    # The packets of an earlier version of pcap are read one by one.
+    path.write_bytes(CAPTURES[form].replace(b"\2\0\4\0", b"\2\0\3\0").replace(b"\0\2\0\4", b"\0\2\0\3"))
+    assert list(one) == expected
+    assert health(many) == health(one)
 
 
 def test_each_packet_is_given_before_the_next_comes() -> None:
@@ -139,7 +143,7 @@ def test_each_packet_is_given_before_the_next_comes() -> None:
 def test_a_plain_pcap_is_read_without_a_thread() -> None:
     with piped(PLAIN, []) as capture:
         assert arrives_plain([capture])
-        for block in arriving_blocks(capture, BLOCK_BYTES):
+        for block in capture.arriving(BLOCK_BYTES):
             assert block is None or "inflow" not in {each.name for each in threading.enumerate()}
         assert capture.health.packets == len(RECORDS)
 
@@ -154,7 +158,7 @@ def test_what_comes_slowly_and_then_fast_is_still_given_in_blocks() -> None:
     size, read = 100_000, 65_536  # of a block, and of what a pipe gives at once
     out, into = os.pipe()
     os.write(into, PLAIN[:30])
-    blocks = arriving_blocks(Capture(f"/dev/fd/{out}"), size)
+    blocks = Capture(f"/dev/fd/{out}").arriving(size)
     assert next(blocks) is None
     for at in range(30, 39):  # of the header of a record, byte by byte
         os.write(into, PLAIN[at : at + 1])

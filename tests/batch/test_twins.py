@@ -8,8 +8,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.batch.read_blocks import PlainPcap
-from dcpdump.capture.file import Capture
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
 from dcpdump.wire.encode import encode
@@ -211,42 +209,3 @@ def test_frames_of_the_table_have_the_same_rows(frames: list[tuple[int, bytes]],
 def test_damaged_frames_have_the_same_rows(frames: list[tuple[int, bytes]], segment: int, hello: bool) -> None:
     packets = talk(frames, segment, hello, 8)
     assert columnar(packets) == scalar(packets)
-
-
-@pytest.mark.parametrize("size", [4000, 8 << 20])
-def test_a_plain_pcap_gives_the_packets_of_the_capture(tmp_path: Path, size: int) -> None:
-    path = str(capture(tmp_path, "wire", 800, 64))
-    plain = PlainPcap(path)
-    found = [packet for block in plain.blocks(size) for packet in block.packets]
-    assert found == list(Capture(path))
-    assert (plain.packets, plain.ended) == (len(found), True)
-
-
-@pytest.mark.parametrize("cut", [1, 15, 17, 75])
-def test_a_pcap_is_plain_up_to_its_damage(tmp_path: Path, cut: int) -> None:
-    whole = Capture("samples/replica.pcap")
-    path = tmp_path / "torn.pcap"
-    path.write_bytes(Path("samples/replica.pcap").read_bytes()[:-cut])
-    plain = PlainPcap(str(path))
-    found = [packet._replace(file=whole.name) for block in plain.blocks(2000) for packet in block.packets]
-    assert found == list(whole)[: len(found)]
-    assert plain.packets == len(found) < 60
-    assert not plain.ended
-
-
-def test_a_record_that_makes_no_sense_ends_what_is_plain(tmp_path: Path) -> None:
-    data, path = bytearray(Path("samples/replica.pcap").read_bytes()), tmp_path / "broken"
-    second = 24 + 16 + int.from_bytes(data[32:36], "little")
-    for place in (second + 3, second + 7, second + 11):  # seconds, fraction, length: far too large
-        path.write_bytes(data[:place] + b"\x7f" + data[place + 1 :])
-        plain = PlainPcap(str(path))
-        assert [packet.number for block in plain.blocks() for packet in block.packets] == [1]
-        assert not plain.ended
-
-
-def test_what_is_no_plain_pcap_is_left_to_the_reader(tmp_path: Path) -> None:
-    path = tmp_path / "other"
-    for head in (b"", b"\x0a\x0d\x0d\x0a" + bytes(40), b"\xd4\xc3\xb2\xa1\x09\0\x09\0" + bytes(40)):
-        path.write_bytes(head)
-        plain = PlainPcap(str(path))
-        assert (list(plain.blocks()), plain.packets, plain.ended) == ([], 0, False)

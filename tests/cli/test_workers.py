@@ -15,7 +15,7 @@ import pytest
 
 from dcpdump import processes
 from dcpdump.capture import source
-from dcpdump.capture.source import ReopenedFile
+from dcpdump.capture.source import FileSource
 from dcpdump.processes import LEAST_BYTES, ForkedWorker, Workers, kill_workers
 from dcpdump.wire.encode import encode
 from tests.support.console import Printed, contents, refusal, run
@@ -265,7 +265,7 @@ def test_many_captures_are_redacted_with_few_descriptors(folder: Path, tmp_path:
 def test_a_file_that_was_replaced_meanwhile_is_not_read_on(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"abcdef")
-    file = ReopenedFile(str(path), 1)
+    file = FileSource(str(path), 1)
     assert file.read(2) == b"bc"
     file.rest()
     assert file.read(2) == b"de"
@@ -278,7 +278,7 @@ def test_a_file_that_was_replaced_meanwhile_is_not_read_on(tmp_path: Path) -> No
 
 def test_a_file_stays_open_while_a_thread_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_bytes(b"abc")
-    slow, *others = (ReopenedFile(str(tmp_path / "a")) for _ in range(source._MOST + 1))
+    slow, *others = (FileSource(str(tmp_path / "a")) for _ in range(source._MOST + 1))
     assert slow.read(1) == b"a"
     read = os.read
 

@@ -98,7 +98,7 @@ def test_rotated_files_of_two_capture_points_are_one_timeline(
             saved(tmp_path / f"{name}{at:04}.{form}", moved[at : at + size], form) for at in range(0, len(moved), size)
         ]
     random.Random(3).shuffle(paths)
-    assert assert_any_cut(paths) > 10
+    assert assert_any_cut(paths) > 7
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
