@@ -318,11 +318,19 @@ _CAUSES = {
     OPEN: "open-refused",
     ADD_STREAM: "add-stream-refused",
 }
+#: Steps that a client takes before it says its name.
+_NAMELESS = (SASL_AUTH, SELECT_BUCKET)
 
-_Place = int | tuple[str | None, str | None, str | None]
-#: A connection or a client, by its name, bucket and server; an opcode, and a vbucket.
-_Granted = tuple[_Place, int, int | None]
-Refused = tuple[ConnectionState, SetupRefusal]
+#: A client, by its name, or before it has one by host and agent; its server; an opcode, and a vbucket or a bucket.
+_Step = tuple[str | None, str | None, str | None, int, int | str | None]
+
+
+class Refused(NamedTuple):
+    """A step that was refused and, as far as was captured, not accepted on its connection since."""
+
+    connection: ConnectionState
+    refusal: SetupRefusal
+    accepted_by: int | None  #: the later connection of its host and agent on which it was accepted
 
 
 class _Case(NamedTuple):
@@ -335,15 +343,16 @@ class _Case(NamedTuple):
     host: str
     agent: str | None
     server: str | None
+    accepted_by: int | None
 
 
 def setup_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield what was refused: of one client, for one reason, as one trouble."""
     several = len(evidence.connections) > 1
     found: dict[_Case, list[Refused]] = {}
-    for each, refusal in _refused(evidence):
-        if refusal.losses == each.losses:
-            found.setdefault(_case(each, refusal), []).append((each, refusal))
+    for each in _refused(evidence):
+        if each.refusal.losses == each.connection.losses:
+            found.setdefault(_case(each), []).append(each)
     for case, group in found.items():
         yield _trouble(case, group, several)
 
@@ -383,15 +392,15 @@ def setup_unjudged(evidence: Evidence) -> Iterator[Unjudged]:
     """Yield the refusals after which bytes were lost, and maybe a success."""
     several = len(evidence.connections) > 1
     found: dict[int, list[Refused]] = {}
-    for each, refusal in _refused(evidence):
-        if refusal.losses != each.losses:
-            found.setdefault(each.number, []).append((each, refusal))
+    for each in _refused(evidence):
+        if each.refusal.losses != each.connection.losses:
+            found.setdefault(each.connection.number, []).append(each)
     for number, group in found.items():
-        refusals = [refusal for _, refusal in group]
-        missing = CARVED if group[0][0].carved else "bytes of the connection were lost since"
+        refusals, connection = [each.refusal for each in group], group[0].connection
+        missing = CARVED if connection.carved else "bytes of the connection were lost since"
         yield Unjudged(
             UnjudgedCode.SETUP,
-            f"{_who(group[0][0], several)}: {_what(refusals)} was refused with "
+            f"{_who(connection, several)}: {_what(refusals)} was refused with "
             f"{words.status_name(refusals[0].status)}, and {missing}: it may have been accepted later",
             connections=(number,),
             command=_command(refusals[0].opcode, (number,)),
@@ -399,35 +408,39 @@ def setup_unjudged(evidence: Evidence) -> Iterator[Unjudged]:
 
 
 def _refused(evidence: Evidence) -> Iterator[Refused]:
-    """Yield what was refused and, as far as was captured, not accepted since."""
-    accepted: dict[_Granted, int] | None = None
-    for each in evidence.connections:
-        for refusal in _first(each):
-            if accepted is None:
-                accepted = _accepted(evidence)
-            keys = ((place, refusal.opcode, refusal.vbucket) for place in _places(each))
-            if all(accepted.get(key, 0) <= refusal.frame for key in keys):
-                yield each, refusal
+    """Yield what was refused, but for what a client that has a name was granted on a later connection."""
+    refused = [(each, refusal) for each in evidence.connections for refusal in _first(each)]
+    accepted = _accepted(evidence) if refused else {}
+    for each, refusal in refused:
+        frame, by = accepted.get(_step(each, refusal.opcode, refusal.asked or refusal.vbucket), (0, None))
+        if frame < refusal.frame:
+            yield Refused(each, refusal, None)
+        elif refusal.opcode in _NAMELESS:
+            yield Refused(each, refusal, by)
 
 
-def _places(connection: ConnectionState) -> list[_Place]:
-    """Return a connection, and its client where that has a name."""
+def _step(connection: ConnectionState, opcode: int, detail: int | str | None) -> _Step:
+    """Return what the connections of a client have in common that take one step."""
     setup, server = connection.setup, connection.server_address
-    return [connection.number, *([(setup.name, setup.bucket, server)] if setup.name else [])]
+    if opcode in _NAMELESS:
+        return _host(connection.client_address), setup.agent, server, opcode, detail
+    return setup.name or f"c{connection.number}", setup.bucket, server, opcode, detail
 
 
-def _accepted(evidence: Evidence) -> dict[_Granted, int]:
-    """Return the frame that accepted each OPEN and each stream last: by connection, and by the name of its client."""
-    found: dict[_Granted, int] = {}
+def _accepted(evidence: Evidence) -> dict[_Step, tuple[int, int]]:
+    """Return the frame that accepted each step last, and its connection."""
+    found: dict[_Step, tuple[int, int]] = {}
     for each in evidence.ledger.connections.values():
-        frames: list[tuple[int, int | None, int | None]] = [(OPEN, None, each.setup.accepted_frame)]
-        frames += [
-            (ADD_STREAM, stream.vbucket, stream.granted_frame) for stream in each.streams if not each.setup.produces
+        steps: list[tuple[int, int | str | None, int | None]] = [
+            (opcode, each.setup.bucket if opcode == SELECT_BUCKET else None, frame)
+            for opcode, frame in each.setup.accepted_steps.items()
         ]
-        for opcode, vbucket, frame in frames:
-            for place in _places(each):
-                if frame is not None:
-                    found[place, opcode, vbucket] = max(frame, found.get((place, opcode, vbucket), 0))
+        if not each.setup.produces:
+            steps += [(ADD_STREAM, stream.vbucket, stream.granted_frame) for stream in each.streams]
+        for opcode, detail, frame in steps:
+            step = _step(each, opcode, detail)
+            if frame is not None:
+                found[step] = max((frame, each.number), found.get(step, (0, 0)))
     return found
 
 
@@ -438,16 +451,17 @@ def _first(connection: ConnectionState) -> list[SetupRefusal]:
     return [refusal for refusal in connection.setup.refusals.values() if refusal.opcode == first]
 
 
-def _case(connection: ConnectionState, refusal: SetupRefusal) -> _Case:
-    host = (connection.client_address or client(connection)).rpartition(":")[0]
-    agent, server = connection.identity.agent, connection.server_address
-    return _Case(refusal.opcode, refusal.status, refusal.asked, connection.setup.name, host, agent, server)
+def _case(refused: Refused) -> _Case:
+    (connection, refusal, by), server = refused, refused.connection.server_address
+    host = _host(connection.client_address or client(connection))
+    agent, name = connection.identity.agent, connection.setup.name
+    return _Case(refusal.opcode, refusal.status, refusal.asked, name, host, agent, server, by)
 
 
 def _trouble(case: _Case, group: list[Refused], several: bool) -> Trouble:
-    numbers = tuple(sorted({connection.number for connection, _ in group}))
-    refusals = [refusal for _, refusal in group]
-    first, earliest = group[0]
+    numbers = tuple(sorted({each.connection.number for each in group}))
+    refusals = [each.refusal for each in group]
+    first, earliest, _ = group[0]
     count = sum(refusal.count for refusal in refusals)
     if len(numbers) > 1:
         who = short_name(case.name) or case.host + (f" ({case.agent})" if case.agent else "")
@@ -458,16 +472,18 @@ def _trouble(case: _Case, group: list[Refused], several: bool) -> Trouble:
     by = f" by {case.server}" if case.server else ""
     said = f"; server: {earliest.said}" if earliest.said else ""
     bucket = f"; its bucket is {first.setup.bucket}" if first.setup.bucket and case.opcode != SELECT_BUCKET else ""
+    since = "not accepted since" if case.accepted_by is None else f"accepted since on connection {case.accepted_by}"
     return Trouble(
         Situation.NOT_SET_UP,
         f"{who}: {_what(refusals)} was refused with {words.status_name(case.status)}{often}",
         _command(case.opcode, numbers),
-        f"frame {earliest.frame}, at {clock(earliest.ts_ns)}{by}, and not accepted since{bucket}{said}",
+        f"frame {earliest.frame}, at {clock(earliest.ts_ns)}{by}, and {since}{bucket}{said}",
         _CAUSES[case.opcode],
         len(numbers),
         numbers,
         frames=tuple(refusal.frame for refusal in refusals)[: words.FRAMES],
         ts_ns=earliest.ts_ns,
+        certain=case.accepted_by is None,
     )
 
 

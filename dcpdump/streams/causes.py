@@ -107,8 +107,9 @@ SITUATIONS = {
     ),
     Situation.NOT_SET_UP: Proof(
         "refused",
-        "a login, a bucket, DCP_OPEN or ADD_STREAM was refused and not accepted since, and no bytes were lost",
-        _UNKNOWN,
+        "a login, a bucket, DCP_OPEN or ADD_STREAM was refused and not accepted since, nor on a later connection of its "
+        "host and agent, and no bytes were lost",
+        _NOTE,
     ),
     Situation.REFUSED: Proof(
         "refused",

@@ -104,11 +104,11 @@ class Setup:
     name: str | None = None  #: of DCP_OPEN
     flags: int | None = None
     opened_by: FrameEvent | None = None  #: the latest DCP_OPEN
-    accepted_frame: int | None = None  #: the number of its success
     status: int | None = None  #: of its answer
     place: tuple[str, str, str] | None = None  #: server, bucket and name, once it was opened
     previous_with_name: "ConnectionState | None" = None  #: that had its name before, on that server and bucket
     name_taken: NameTaken | None = None  #: by the one that has had its name since
+    accepted_steps: dict[int, int] = field(default_factory=dict)  #: by opcode: the frame that accepted a step last
     refusals: dict[tuple[int, int], SetupRefusal] = field(default_factory=dict)
     #: by opcode and vbucket: the steps that were refused, and not accepted since
     controls: dict[str, Control] = field(default_factory=dict)  #: the latest of each key
@@ -119,7 +119,7 @@ class Setup:
     def phase(self) -> SetupPhase:
         """Return the phase of the set-up."""
         if self.opened_by is not None:
-            return SetupPhase.OPEN if self.accepted_frame is not None else SetupPhase.OPENING
+            return SetupPhase.OPEN if OPEN in self.accepted_steps else SetupPhase.OPENING
         if self.authenticated is False:
             return SetupPhase.LOGIN_REFUSED
         if self.bucket is not None:
@@ -144,7 +144,7 @@ class Setup:
     @property
     def is_open(self) -> bool:
         """Whether DCP_OPEN was sent and succeeded."""
-        return self.opened_by is not None and self.accepted_frame is not None
+        return self.opened_by is not None and OPEN in self.accepted_steps
 
     @property
     def open_frame(self) -> int | None:
@@ -284,18 +284,16 @@ def _selected(connection: "ConnectionState", frame: FrameEvent, waiting: Unanswe
 def _opened(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     connection.setup.status = frame.word
     _settle(connection, frame, OPEN)
-    if frame.word == SUCCESS:
-        connection.setup.accepted_frame = frame.number
-        if connection.setup.name:
-            place = connection.server_address or connection.dst, connection.setup.bucket or "", connection.setup.name
-            connection.setup.place = place
-            other = connection.memory.names.get(place)
-            if other is not connection:
-                connection.setup.previous_with_name = other
-                if other is not None:
-                    asked = connection.setup.opened_by or frame
-                    other.setup.name_taken = NameTaken(connection.number, asked.ts_ns)
-            connection.memory.names[place] = connection
+    if frame.word == SUCCESS and connection.setup.name:
+        place = connection.server_address or connection.dst, connection.setup.bucket or "", connection.setup.name
+        connection.setup.place = place
+        other = connection.memory.names.get(place)
+        if other is not connection:
+            connection.setup.previous_with_name = other
+            if other is not None:
+                asked = connection.setup.opened_by or frame
+                other.setup.name_taken = NameTaken(connection.number, asked.ts_ns)
+        connection.memory.names[place] = connection
 
 
 def _added(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
@@ -312,6 +310,7 @@ def _settle(
     """
     refusals, place = connection.setup.refusals, (opcode, vbucket or 0)
     if frame.word == SUCCESS:
+        connection.setup.accepted_steps[opcode] = frame.number
         if refusals:
             accepted = _STEPS[: _STEPS.index(opcode) + 1] if opcode in _STEPS else ()
             for each in (place, *((step, 0) for step in accepted)):

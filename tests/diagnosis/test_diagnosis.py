@@ -292,6 +292,15 @@ CASES = {
     "an OPEN that was refused, and again": (GREETED + LOGIN + NOT_YET + OPENED + THEN, ""),
     "an OPEN that was refused, and on another connection": (
         GREETED + LOGIN + NOT_YET + "CONNECT\n" + GREETED + LOGIN + OPENED + THEN, ""),
+    "a login that was refused, and not on a later connection": (
+        GREETED + SETUP["login"] + "CONNECT\n" + GREETED + LOGIN + OPENED + THEN,
+        "note setup-refused (login-refused): 10.0.0.1:50000 (c0) (app): the login was refused with AuthError"),
+    "a bucket that was refused, and not on a later connection": (
+        GREETED + SETUP["bucket"].replace("nope", "travel") + "CONNECT\n" + GREETED + LOGIN + OPENED + THEN,
+        "note setup-refused (bucket-refused): 10.0.0.1:50000 (c0) (app): the bucket travel was refused with Eaccess"),
+    "a bucket that was refused, and another on a later connection": (
+        GREETED + SETUP["bucket"] + "CONNECT\n" + GREETED + LOGIN + OPENED + THEN,
+        "wrong setup-refused (bucket-refused): 10.0.0.1:50000 (c0) (app): the bucket nope was refused with Eaccess"),
     "a refused login, and what follows from it": (GREETED + SETUP["login"] + FOLLOWS,
         "wrong setup-refused (login-refused): app: the login was refused with AuthError"),
     "a refusal that was captured before its request": (

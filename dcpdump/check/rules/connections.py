@@ -59,7 +59,7 @@ def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
             return None  # of a login that was refused DCP201 says so
         if connection.exchanges.early(frame.direction, kinds.OPEN, frame.opaque) is not None:
             return None  # that success was the answer to this one, captured before it
-        return f"DCP_OPEN, though frame {connection.setup.accepted_frame} opened the connection"
+        return f"DCP_OPEN, though frame {connection.setup.accepted_steps[kinds.OPEN]} opened the connection"
     if not MESSAGES[frame.opcode].dcp or allows(connection.setup.phase, SetupEvent.DCP) or not connection.complete:
         return None
     if frame.direction != connection.setup.began:  # it may answer to an OPEN that was captured later
