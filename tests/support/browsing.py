@@ -40,7 +40,7 @@ class Shown:
     async def press(self, *keys: str) -> None:
         """Press keys, and wait until they were taken."""
         await self.pilot.press(*keys)
-        await self.pilot.pause()
+        await self.pilot.pause(0)
 
     async def type(self, text: str) -> None:
         """Type a text into the line that asks, and end it with Enter."""
