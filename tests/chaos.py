@@ -232,7 +232,6 @@ def main(seed: int, minutes: float, most: int | None) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=1)
-    parser.add_argument("--runs", type=int, help="so many, however long they take")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    sys.exit(bool(main(given.seed, given.minutes, given.runs)))
+    sys.exit(bool(main(given.seed, given.minutes, None)))

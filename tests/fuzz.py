@@ -1,9 +1,9 @@
 """Fuzz by mutation: healthy input of every kind, damaged again and again, must never raise, hang or lose a byte.
 
     python -m tests.fuzz --minutes 10 --seed 7 [--target links]
-    python -m tests.fuzz --replay fuzz-links-7-1234.bin
+    python -m tests.fuzz --replay links-7-1234
 
-A mutant is made from (seed, target, number) alone. A failing one is written to a file, whose name is printed.
+A mutant is made from target, seed and number alone: of a failing one they are printed.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -74,16 +74,8 @@ class Target(NamedTuple):
 class Failure(NamedTuple):
     """A mutant that something was wrong with."""
 
-    target: str
-    seed: int
-    number: int
-    data: bytes
+    name: str  #: which is all that is needed to make it again
     why: str
-
-    @property
-    def name(self) -> str:
-        """Return the reproducer's file name, which is also all that is needed to make the mutant again."""
-        return f"fuzz-{self.target}-{self.seed}-{self.number}.bin"
 
 
 # -- mutation -----------------------------------------------------------------------------------------------
@@ -309,12 +301,13 @@ def targets() -> dict[str, Target]:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Raise TooSlow in whatever takes too much processor time without asking for more by ``extend``."""
+    """Raise TooSlow in whatever takes too much processor time."""
 
     def stop(*_: object) -> None:
         raise TooSlow
 
     before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
         yield
     finally:
@@ -328,60 +321,47 @@ def mutant(target: Target, name: str, seed: int, number: int) -> tuple[bytes, in
     return mutate(dice.choice(target.seeds), dice, target.seeds), dice.randrange(256)
 
 
-def attempt(target: Target, name: str, seed: int, number: int) -> Failure | None:
-    """Try one mutant. Only what the entry points document may be raised, and that they catch themselves."""
-    data, way = mutant(target, name, seed, number)
-    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
-    try:
-        target.run(data, way)
-    except TooSlow:
-        return Failure(name, seed, number, data, f"took more than {PATIENCE} s\n{traceback.format_exc()}")
-    except Exception:
-        return Failure(name, seed, number, data, traceback.format_exc())
-    return None
-
-
-def run(name: str, target: Target, seed: int, numbers: range) -> Failure | None:
-    """Try mutants until one fails."""
-    with watched():
-        for number in numbers:
-            failure = attempt(target, name, seed, number)
-            if failure is not None:
-                return failure
-    return None
+def failures(name: str, target: Target, seed: int, numbers: Iterable[int]) -> Iterator[Failure]:
+    """Try mutants. Only what the entry points document may be raised, and that they catch themselves."""
+    for number in numbers:
+        data, way = mutant(target, name, seed, number)
+        try:
+            with watched():
+                target.run(data, way)
+        except TooSlow:
+            yield Failure(f"{name}-{seed}-{number}", f"took more than {PATIENCE} s\n{traceback.format_exc()}")
+        except Exception:
+            yield Failure(f"{name}-{seed}-{number}", traceback.format_exc())
 
 
 def main() -> int:
     """Fuzz for a while, or one mutant again."""
+    every = targets()
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--target", choices=["containers", "links", "packets", "frames", "pastes"])
-    parser.add_argument("--replay", metavar="FILE", help="try the mutant of this name again")
+    parser.add_argument("--target", choices=every)
+    parser.add_argument("--replay", metavar="NAME", help="try the mutant of this name again")
     given = parser.parse_args()
-    every = targets()
     if given.replay:
-        _, name, seed, number = Path(given.replay).stem.split("-")
-        with watched():
-            failure = attempt(every[name], name, int(seed), int(number))
-        print(failure.why if failure else "nothing is wrong with it")
-        return int(failure is not None)
-    chosen = {name: target for name, target in every.items() if given.target in (None, name)}
+        name, seed, number = given.replay.split("-")
+        failed = list(failures(name, every[name], int(seed), [int(number)]))
+        print(failed[0].why if failed else "nothing is wrong with it")
+        return len(failed)
     until = time.monotonic() + 60 * given.minutes
-    done = failures = 0
+    done = failed_mutants = 0
     for start in itertools.count(0, 100):
-        for name, target in chosen.items():
-            numbers = range(start * target.share // 100, (start + 100) * target.share // 100)
-            while failure := run(name, target, given.seed, numbers):
-                Path(failure.name).write_bytes(failure.data)
+        for name in [given.target] if given.target else every:
+            share = every[name].share
+            numbers = range(start * share // 100, (start + 100) * share // 100)
+            for failure in failures(name, every[name], given.seed, numbers):
                 print(f"{failure.name}\n{failure.why}", flush=True)
-                numbers = range(failure.number + 1, numbers.stop)
-                failures += 1
-            done += target.share
+                failed_mutants += 1
+            done += share
         if time.monotonic() > until:
             break
-    print(f"{done:,} mutants, {failures} failures")
-    return int(failures > 0)
+    print(f"{done:,} mutants, {failed_mutants} failures")
+    return int(failed_mutants > 0)
 
 
 if __name__ == "__main__":

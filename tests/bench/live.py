@@ -1,6 +1,6 @@
 """Measure what ``dcpdump sniff`` loses, on loopback in a network namespace of its own. Needs root.
 
-    python -m tests.bench.live [--seconds N] [--format F] [--jobs N] [RATE:SEGMENT:VALUE …]
+    python -m tests.bench.live [--format F] [RATE:SEGMENT:VALUE …]
 
 A producer sends DCP as fast as a RATE in MB/s says, in TCP segments of SEGMENT bytes, documents of about VALUE
 bytes each, and a consumer reads it. Printed are the share of packets that the kernel dropped, and that dcpdump
@@ -23,7 +23,7 @@ from dcpdump.wire.encode import encode
 from tests.bench.captures import documents, opening
 
 NAMESPACE = f"dcpdump-bench-{os.getpid()}"
-PORT = 11210
+PORT, SECONDS = 11210, 5
 WIRE, LOOPBACK = 1448, 65483
 #: MB/s, bytes of a segment, of a document (0: a mixture around 300)
 RUNS = ((20, WIRE, 0), (20, WIRE, 1024), (45, WIRE, 0), (45, WIRE, 1024), (200, LOOPBACK, 1024), (200, LOOPBACK, 16384))
@@ -52,7 +52,7 @@ def traffic(value: int) -> list[bytes]:
     return pieces
 
 
-def produce(listening: socket.socket, rate: float, seconds: float, value: int) -> None:
+def produce(listening: socket.socket, rate: float, value: int) -> None:
     """Answer one consumer's requests, then send at a rate."""
     pieces = traffic(value)
     connection, _ = listening.accept()
@@ -61,7 +61,7 @@ def produce(listening: socket.socket, rate: float, seconds: float, value: int) -
         connection.sendall(answered)
     begun = time.monotonic()
     sent = at = 0
-    while (now := time.monotonic() - begun) < seconds:
+    while (now := time.monotonic() - begun) < SECONDS:
         if sent > now * rate * 1e6:
             time.sleep(0.001)
             continue
@@ -96,16 +96,16 @@ def _receive(connection: socket.socket, size: int) -> None:
         size -= len(connection.recv(size))
 
 
-def run(rate: float, segment: int, value: int, seconds: float, words: list[str]) -> str:
+def run(rate: float, segment: int, value: int, form: str) -> str:
     """Measure one kind of traffic, and return a row of the table."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _limit(listening, segment)
         listening.bind(("127.0.0.1", PORT))
         listening.listen()
-        producer = Process(target=produce, args=(listening, rate, seconds, value))
+        producer = Process(target=produce, args=(listening, rate, value))
         with tempfile.TemporaryFile("w+") as reported, open(os.devnull, "wb") as nowhere:
-            command = [sys.executable, "-m", "dcpdump", "sniff", "-i", "lo", "--summary", "json", *words]
+            command = [sys.executable, "-m", "dcpdump", "sniff", "-i", "lo", "--summary", "json", "-f", form]
             sniff = subprocess.Popen(command, stdout=nowhere, stderr=reported)
             while "capturing" not in _text(reported):
                 time.sleep(0.05)
@@ -118,7 +118,7 @@ def run(rate: float, segment: int, value: int, seconds: float, words: list[str])
             sniff.returncode = os.waitstatus_to_exitcode(status)
             books = json.loads(_text(reported).splitlines()[-1])
     received, kernel, ours = books["received"], books["dropped_by_kernel"], books["dropped_by_dcpdump"]
-    cpu = (usage.ru_utime + usage.ru_stime) / seconds
+    cpu = (usage.ru_utime + usage.ru_stime) / SECONDS
     return (
         f"{rate:5.0f} {came:7.1f} {segment:8} {value or 'mixed':>6} {received:9,} {kernel / (received + kernel):8.2%} "
         f"{ours / received:8.2%} {books['frames']:10,} {cpu:6.2f} {usage.ru_maxrss / 1024:7.0f}"
@@ -135,9 +135,7 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="python -m tests.bench.live", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument("runs", nargs="*", metavar="RATE:SEGMENT:VALUE")
-    options.add_argument("--seconds", type=float, default=5)
     options.add_argument("--format", default="line")
-    options.add_argument("--jobs", default=str(os.cpu_count()))
     options.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     given = options.parse_args()
     if not given.inside:
@@ -155,8 +153,7 @@ def main() -> None:
     for rate, segment, value in runs:
         most = "1" if segment <= WIRE else "65535"
         subprocess.run(["ip", "link", "set", "lo", "gso_max_segs", most], check=True)
-        words = ["-f", given.format, "-j", given.jobs]
-        print(run(rate, segment, value, given.seconds, words), flush=True)
+        print(run(rate, segment, value, given.format), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measure the pipeline on Spark beside ``export``: ``python -m tests.bench.spark [--size MB] [--folder DIR]``.
+"""Measure the pipeline on Spark beside ``export``: ``python -m tests.bench.spark [--size MB]``.
 
 Two archives of 1.5 GB: 25 files of 16 connections, and one file of a single connection; and the first at a third of
 the size, to see that time grows as bytes do. For each: ``export -j 1`` in a process of its own, then the pipeline in
@@ -44,14 +44,13 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="python -m tests.bench.spark", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument("--size", type=int, default=1500, help="megabytes of an archive")
-    options.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "dcpdump-bench")
-    given = options.parse_args()
-    given.folder.mkdir(parents=True, exist_ok=True)
-    size = given.size * 1_000_000
+    size = options.parse_args().size * 1_000_000
+    kept = Path(tempfile.gettempdir()) / "dcpdump-bench"
+    kept.mkdir(parents=True, exist_ok=True)
     print(f"Python {sys.version.split()[0]}, {os.cpu_count()} processors; seconds, MB/s, peak MB")
-    with tempfile.TemporaryDirectory(dir=given.folder) as out, spark_context("local[2]") as context:
+    with tempfile.TemporaryDirectory(dir=kept) as out, spark_context("local[2]") as context:
         for part, files, connections in ((size // 3, 25, 16), (size, 25, 16), (size, 1, 1)):
-            paths = archive(given.folder, part, files, connections)
+            paths = archive(kept, part, files, connections)
             total = sum(path.stat().st_size for path in paths) / 1e6
             folder, target = str(paths[0].parent), Path(out) / "export"
             words = ["export", folder, "-q", "-j", "1", "-o", str(target), "--tables", "frames,gaps"]
