@@ -4,39 +4,24 @@ And captures of scripts, and all of them as files.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
 from dcpdump.capture.file import Capture
 from dcpdump.net.connections import Connections, Delivery
-from dcpdump.net.endpoints import Connection, Flow
+from dcpdump.net.endpoints import Flow
 from dcpdump.net.event import Bytes, End
 from dcpdump.net.packet import Packet
-from tests.support.captures import Record, pcap
+from tests.support.captures import Record, pcap, records_of
 from tests.support.console import Printed, run
-from tests.support.packets import ACK, FIN, FLOW, PSH, RST, SYN, segment
-from tests.tls.encoder import CLIENT, SERVER, Script
+from tests.support.packets import ACK, FIN, FLOW, RST, TcpTalk
+from tests.tls.encoder import CLIENT, Script
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 REPLICA = SAMPLES / "replica.pcap"
 _MTU = 1_448
-
-
-@dataclass
-class _Line:
-    """One connection as it is written."""
-
-    connection: Connection
-    script: Script
-    seqs: list[int] = field(default_factory=lambda: [1_000, 5_000])
-
-    def packet(self, direction: int, payload: bytes, flags: int = ACK | PSH) -> bytes:
-        flow, seq = self.connection.toward(direction), self.seqs[direction]
-        ack = self.seqs[1 - direction] if flags & ACK else 0
-        self.seqs[direction] = (seq + len(payload) + bool(flags & (SYN | FIN))) & 0xFFFFFFFF
-        return segment(flow, seq, payload, flags=flags, ack=ack)
 
 
 @dataclass
@@ -61,54 +46,53 @@ def seal(
     together: int = 0,
 ) -> Twin:
     """Seal what connections say, in records of at most ``size`` bytes; ``together``: text gathered into one write."""
-    connections, lines = Connections(), dict[int, _Line]()
+    connections, lines = Connections(), dict[int, tuple[TcpTalk, Script]]()
     out: list[Record] = []
     waiting: dict[tuple[int, int], bytes] = {}
 
-    def flush(line: _Line, ts: int) -> None:
-        for direction, flights in groupby(line.script.flights, key=itemgetter(0)):
-            data = b"".join(data for _, data in flights)
-            for at in range(0, len(data), mtu):
-                out.append(Record(ts, line.packet(direction, data[at : at + mtu])))
-        line.script.flights.clear()
-        line.script.texts = [b"", b""]
+    def sent(talk: TcpTalk, ts: int) -> None:
+        out.extend(Record(ts, packet.data) for packet in talk.packets)
+        talk.packets.clear()
 
-    def say(line: _Line, direction: int, ts: int) -> None:
-        text = waiting.pop((line.connection.number, direction), b"")
+    def flush(number: int, ts: int) -> None:
+        talk, script = lines[number]
+        for direction, flights in groupby(script.flights, key=itemgetter(0)):
+            talk.send(direction, b"".join(data for _, data in flights))
+        sent(talk, ts)
+        script.flights.clear()
+        script.texts = [b"", b""]
+
+    def say(number: int, direction: int, ts: int) -> None:
+        text = waiting.pop((number, direction), b"")
         if text:
-            line.script.say(direction, text, size)
-            flush(line, ts)
+            lines[number][1].say(direction, text, size)
+            flush(number, ts)
 
     def take(deliveries: Iterable[Delivery]) -> None:
         for connection, direction, event in deliveries:
-            line = lines.get(connection.number)
-            if line is None:
-                line = lines[connection.number] = _Line(connection, Script(version, suite, f"c{connection.number}"))
-                ts = event.seen.ts_ns or 0
-                out.append(Record(ts, line.packet(CLIENT, b"", SYN)))
-                out.append(Record(ts, line.packet(SERVER, b"", SYN | ACK)))
-                line.script.handshake()
-                flush(line, ts)
+            number, ts = connection.number, event.seen.ts_ns or 0
+            if number not in lines:
+                talk = TcpTalk(connection.toward(CLIENT), segment=mtu, acks=False)
+                lines[number] = talk, Script(version, suite, f"c{number}").handshake()
+                flush(number, ts)
             if isinstance(event, Bytes):
-                key = (connection.number, direction)
-                say(line, 1 - direction, event.seen.ts_ns or 0)
-                waiting[key] = waiting.get(key, b"") + event.data
-                if len(waiting[key]) > together:
-                    say(line, direction, event.seen.ts_ns or 0)
+                say(number, 1 - direction, ts)
+                waiting[number, direction] = waiting.get((number, direction), b"") + event.data
+                if len(waiting[number, direction]) > together:
+                    say(number, direction, ts)
             elif isinstance(event, End):
                 for way in (direction, 1 - direction):
-                    say(line, way, event.seen.ts_ns or 0)
+                    say(number, way, ts)
                 flags = {"fin": FIN | ACK, "rst": RST | ACK}.get(event.reason)
                 if flags and not event.by_peer:
-                    out.append(Record(event.seen.ts_ns or 0, line.packet(direction, b"", flags)))
+                    sent(lines[number][0].write(direction, flags=flags).skip(direction, bool(flags & FIN)), ts)
 
     for packet in packets:
         take(connections.feed(packet))
     take(connections.close())
-    for line in lines.values():  # the capture ends when the other one does
-        out.append(Record(connections.last.ts_ns or 0, line.packet(CLIENT, b"", ACK)))
-        break
-    return Twin(out, b"".join(line.script.keylog for line in lines.values()))
+    if lines:  # the capture ends when the other one does
+        sent(next(iter(lines.values()))[0].write(CLIENT), connections.last.ts_ns or 0)
+    return Twin(out, b"".join(script.keylog for _, script in lines.values()))
 
 
 def twin(version: int = 0x0304, suite: int = 0x1301) -> Twin:
@@ -123,15 +107,10 @@ def without_syn(whole: Twin, first: int) -> Twin:
 
 def of(script: Script, there: Flow = FLOW) -> Twin:
     """Make a capture of the flights of a script, which begins with its connection."""
-    ends, seqs = (there, there.reverse), [1_000, 5_000]
-    out = [Record(0, segment(ends[0], 999, flags=SYN))]
-    out.append(Record(1, segment(ends[1], 4_999, flags=SYN | ACK, ack=1_000)))
-    for number, (way, data) in enumerate(script.flights):
-        for at in range(0, len(data), 1_400):
-            piece = data[at : at + 1_400]
-            out.append(Record(1_000 * number, segment(ends[way], seqs[way], piece, flags=ACK, ack=seqs[1 - way])))
-            seqs[way] += len(piece)
-    return Twin(out, script.keylog)
+    talk = TcpTalk(there, segment=1_400, acks=False, start_ns=0, step_ns=1_000)
+    for way, data in script.flights:
+        talk.send(way, data)
+    return Twin(records_of(talk), script.keylog)
 
 
 class Files:
