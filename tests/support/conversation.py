@@ -29,7 +29,6 @@ from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule
 from dcpdump.check.rules import RULES
-from dcpdump.net.endpoints import Flow
 from dcpdump.net.packet import Packet
 from dcpdump.render.line import dialogue_name
 from dcpdump.spec import MESSAGES, PUSHES
@@ -38,8 +37,7 @@ from dcpdump.streams.dissection import RunPiece, Watching, piece_of
 from dcpdump.streams.feed import Feed, PendingLosses
 from dcpdump.streams.frame_event import Before, FrameEvent, one_by_one
 from dcpdump.wire.encode import encode
-from tests.support.packets import ACK, FIN, NOON, PSH, RST, SYN, flow
-from tests.support.packets import segment as tcp_segment
+from tests.support.packets import ACK, FIN, NOON, RST, TcpTalk, flow
 from tests.support.pieces import fed, told
 
 MAX = (1 << 64) - 1
@@ -234,30 +232,23 @@ def _frame(now: _Speaker, line: str) -> bytes:
 
 def packets(frames: Iterable[Said], segment: int = 1 << 20) -> list[Packet]:
     """Put each frame into TCP segments, after the handshake of its connection, and return the packets."""
-    out: list[tuple[int, bytes]] = []
-    seq: dict[int, list[int]] = {}
-    ways: dict[int, Flow] = {}
-
-    def put(connection: int, direction: int, ts_ns: int, data: bytes, flags: int) -> None:
-        way = ways[connection] if direction == 0 else ways[connection].reverse
-        at = seq[connection]
-        ack = at[1 - direction] if flags & ACK else 0
-        out.append((ts_ns, tcp_segment(way, at[direction], data, flags=flags, ack=ack)))
-        at[direction] = (at[direction] + len(data) + bool(flags & (SYN | FIN))) & 0xFFFFFFFF
-
+    talks: dict[int, TcpTalk] = {}
+    out: list[tuple[int, Packet]] = []
     for frame in frames:
-        if frame.connection not in seq:
+        number = frame.connection
+        if number not in talks:
             client, _, server = frame.ends.partition(" ")
-            number = frame.connection
-            ways[number] = flow(client, server) if server else flow(f"10.0.0.1:{50_000 + number}")
-            seq[number] = [1000 + number * 1_000_003, 5000 + number * 2_000_003]
-            for direction, flags in ((0, SYN), (1, SYN | ACK), (0, ACK)):
-                put(frame.connection, direction, frame.ts_ns, b"", flags)
+            ends = flow(client, server) if server else flow(f"10.0.0.1:{50_000 + number}")
+            isn = 1000 + number * 1_000_003, 5000 + number * 2_000_003
+            talks[number] = TcpTalk(ends, segment=segment, isn=isn)
+            talks[number].acks = False
+        talk = talks[number]
         if frame.flags:
-            put(frame.connection, frame.direction, frame.ts_ns, b"", frame.flags | ACK)
-        for at in range(0, len(frame.data), segment):
-            put(frame.connection, frame.direction, frame.ts_ns, frame.data[at : at + segment], PSH | ACK)
-    return [Packet(number, ts, 1, data, len(data), "") for number, (ts, data) in enumerate(out, 1)]
+            talk.write(frame.direction, flags=frame.flags | ACK).skip(frame.direction, int(frame.flags == FIN))
+        talk.send(frame.direction, frame.data)
+        out += [(frame.ts_ns, packet) for packet in talk.packets]
+        talk.packets.clear()
+    return [Packet(number, ts_ns, 1, each.data, len(each.data), "") for number, (ts_ns, each) in enumerate(out, 1)]
 
 
 def events_of(piece: RunPiece, losses: Mapping[int, Before] | None = None) -> list[FrameEvent]:
