@@ -18,6 +18,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.interpreted import PACKAGE, Interpreted
+from tests.support.live import Network, network
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -152,3 +153,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
             patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
             started = stack.enter_context(spark_context("local[2,3]", _SMALL))
         yield SparkSession(started)
+
+
+@pytest.fixture(scope="module")
+def net() -> Iterator[Network]:
+    """Yield a network to capture in, or skip the test."""
+    with network() as inside:
+        yield inside

@@ -35,7 +35,6 @@ from tests.support.live import (
     Network,
     ended,
     fed,
-    network,
     shown_on,
     stopped,
     wait_for,
@@ -46,12 +45,6 @@ from tests.support.schemas import validator, wrong
 
 DOCUMENTS, VBUCKETS = 40, 3
 SAMPLES = Path(__file__).parent.parent.parent / "samples"
-
-
-@pytest.fixture(scope="module", name="net")
-def _net() -> Iterator[Network]:
-    with network() as inside:
-        yield inside
 
 
 def rows(text: str) -> list[Json]:
@@ -89,8 +82,8 @@ def cable(net: Network) -> Iterator[None]:
         net.run("ip", "link", "del", "left")
 
 
-def frames_but_file(frames: list[Json]) -> list[Json]:
-    return [{name: value for name, value in frame.items() if name != "file"} for frame in frames]
+def but_file(frames: list[Json]) -> list[Json]:
+    return [{**frame, "file": ""} for frame in frames]
 
 
 class Seen:
@@ -132,7 +125,7 @@ def test_a_capture_ends_with_zero_and_its_books_add_up(seen: Seen) -> None:
 
 
 def test_the_packets_written_hold_the_same_frames(seen: Seen) -> None:
-    assert frames_but_file(objects(f"dcpdump read {seen.file}")) == frames_but_file(seen.frames)
+    assert but_file(objects(f"dcpdump read {seen.file}")) == but_file(seen.frames)
     assert {frame["file"] for frame in seen.frames} == {"lo"}
     assert seen.file.stat().st_mode & 0o777 == 0o600
 
@@ -555,10 +548,6 @@ def client(port: int) -> "subprocess.Popen[str]":
     """Start the sample client."""
     numbers = ("--documents", str(DOCUMENTS), "--vbuckets", str(VBUCKETS))
     return started("samples/talk.py", "client", "--port", str(port), *numbers)
-
-
-def but_file(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**row, "file": ""} for row in rows]
 
 
 def test_what_passes_is_printed_and_written_as_it_was(producer: int, tmp_path: Path) -> None:

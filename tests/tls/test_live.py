@@ -10,15 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.live import Network, ended, network, stopped, wait_for
+from tests.support.live import Network, ended, stopped, wait_for
 
 FRAMES = 27
-
-
-@pytest.fixture(scope="module", name="net")
-def _net() -> Iterator[Network]:
-    with network() as inside:
-        yield inside
 
 
 @pytest.fixture(name="folder", params=["open to others", "of root alone"])
