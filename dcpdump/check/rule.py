@@ -7,6 +7,7 @@ at all, are added by the engine, from data.
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -135,17 +136,6 @@ class Suspend(Enum):
         self.code, self.text = code, text
 
 
-_START_OR_LOST = Suspend.START, Suspend.LOST
-#: By scope: what forbids a verdict because it is missing.
-_MISSING = {
-    Scope.FRAME: (),
-    Scope.SINCE: (Suspend.LOST,),
-    Scope.CONNECTION: _START_OR_LOST,
-    Scope.STREAM: _START_OR_LOST,
-    Scope.SNAPSHOT: _START_OR_LOST,
-}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
     """One rule. Title, page and source are from the docstring of its function."""
@@ -178,7 +168,9 @@ class Rule:
     @property
     def unjudged(self) -> tuple[Suspend, ...]:
         """Return when it is not judged."""
-        return (*_MISSING[self.scope], *self.off)
+        start = (Suspend.START,) if self.scope not in (Scope.FRAME, Scope.SINCE) else ()
+        lost = (Suspend.LOST,) if self.scope is not Scope.FRAME else ()
+        return (*start, *lost, *self.off)
 
     @property
     def _doc(self) -> tuple[str, str, str]:
@@ -196,7 +188,11 @@ def rule(
     scope: Scope = Scope.FRAME,
     off: tuple[Suspend, ...] = (),
     status: str = "",
-    can_skip_run: CanSkipRun | None = None,
 ) -> Callable[[Judge], Rule]:
     """Make a rule of the function below it: the docstring of that is its page, from the title to the source."""
-    return lambda judge: Rule(code, id, severity, on, scope, off, status, judge, can_skip_run)
+    return lambda judge: Rule(code, id, severity, on, scope, off, status, judge)
+
+
+def skipping(can_skip_run: CanSkipRun) -> Callable[[Rule], Rule]:
+    """Have the rule below it not see the frames of runs where a function says so."""
+    return lambda rule: replace(rule, can_skip_run=can_skip_run)

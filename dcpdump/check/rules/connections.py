@@ -2,7 +2,7 @@
 
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import quoted
-from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule, skipping
 from dcpdump.check.rules.frames import name
 from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES
@@ -432,7 +432,8 @@ def _all_in_window(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     return not window.complete or not (window.is_blocked or window.needs_each(run.size))
 
 
-@rule("DCP503", "B3", SUSPICIOUS, on=(Event.COUNTED,), scope=Scope.CONNECTION, can_skip_run=_all_in_window)
+@skipping(_all_in_window)
+@rule("DCP503", "B3", SUSPICIOUS, on=(Event.COUNTED,), scope=Scope.CONNECTION)
 def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Flow-control buffer exceeded.
 

@@ -4,7 +4,19 @@ from collections.abc import Sequence
 
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import repeated
-from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Broken, Event, Remark, Scope, Severity, Suspend, rule
+from dcpdump.check.rule import (
+    INFO,
+    SUSPICIOUS,
+    VIOLATION,
+    Broken,
+    Event,
+    Remark,
+    Scope,
+    Severity,
+    Suspend,
+    rule,
+    skipping,
+)
 from dcpdump.check.rules.frames import name
 from dcpdump.redact import hidden_numbers
 from dcpdump.spec import MESSAGES, find
@@ -79,13 +91,8 @@ def _none_refused(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     )
 
 
-@rule(
-    "DCP103",
-    "F3",
-    VIOLATION,
-    on=(Event.DECODED, kinds.DELETION, kinds.EXPIRATION, kinds.PREPARE, kinds.OSO),
-    can_skip_run=_none_refused,
-)
+@skipping(_none_refused)
+@rule("DCP103", "F3", VIOLATION, on=(Event.DECODED, kinds.DELETION, kinds.EXPIRATION, kinds.PREPARE, kinds.OSO))
 def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Sections or datatype that the message cannot have.
 
@@ -307,7 +314,8 @@ _WITHOUT_CAS = (
 
 
 # What has something in a reserved field is in no run that is inspected closely.
-@rule("DCP109", "F9", INFO, on=(*_RESERVED, *_WITHOUT_CAS), can_skip_run=lambda run, close, stream: True)
+@skipping(lambda run, close, stream: True)
+@rule("DCP109", "F9", INFO, on=(*_RESERVED, *_WITHOUT_CAS))
 def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reserved field that is not zero.
 
@@ -331,13 +339,8 @@ def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     return None
 
 
-@rule(
-    "DCP110",
-    "F10",
-    VIOLATION,
-    on=_KEYED,
-    can_skip_run=lambda run, close, stream: close.sound or not stream.connection.setup.has_collections,
-)
+@skipping(lambda run, close, stream: close.sound or not stream.connection.setup.has_collections)
+@rule("DCP110", "F10", VIOLATION, on=_KEYED)
 def collection_key(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Key without a proper collection id.
 
@@ -406,15 +409,8 @@ def _all_granted(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     return not any(_not_granted(bits, stream.connection) for bits in {bits for _, bits, _ in close.packed})
 
 
-@rule(
-    "DCP104",
-    "F4",
-    VIOLATION,
-    on=(Event.PACKED, Event.DECODED),
-    scope=Scope.CONNECTION,
-    status="Einval",
-    can_skip_run=_all_granted,
-)
+@skipping(_all_granted)
+@rule("DCP104", "F4", VIOLATION, on=(Event.PACKED, Event.DECODED), scope=Scope.CONNECTION, status="Einval")
 def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Datatype that was not negotiated.
 
@@ -465,7 +461,8 @@ def _all_as_marked(run: DocumentRun, close: Inspected, stream: Stream) -> bool |
     return Broken(sorted(broken), SUSPICIOUS) if broken else True
 
 
-@rule("DCP105", "F5", VIOLATION, on=(Event.MARKED,), can_skip_run=_all_as_marked)
+@skipping(_all_as_marked)
+@rule("DCP105", "F5", VIOLATION, on=(Event.MARKED,))
 def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Value that is not what its datatype says.
 
@@ -534,13 +531,13 @@ _NAMED = {_CREATES_COLLECTION: "BeginCollection", _CREATES_SCOPE: "CreateScope",
 _EVENTS_ID = 1  #: the namespace of system events: of this id alone a consumer does not say that it is reserved
 
 
+@skipping(lambda run, close, stream: close.longest <= _LOGICAL)
 @rule(
     "DCP113",
     "F13",
     VIOLATION,
     on=(*kinds.WITH_VALUES, kinds.COMMIT, kinds.ABORT, kinds.SYSTEM_EVENT, kinds.OPEN, kinds.CONTROL),
     status="Einval",
-    can_skip_run=lambda run, close, stream: close.longest <= _LOGICAL,
 )
 def too_long(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Key that is too long.
@@ -609,6 +606,7 @@ def _none_closed(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     return all(len(each) == 1 and (not each[0] or known.get(each[0], False)) and each[0] < 0x80 for each in first)
 
 
+@skipping(_none_closed)
 @rule(
     "DCP115",
     "F15",
@@ -617,7 +615,6 @@ def _none_closed(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     scope=Scope.STREAM,
     off=(Suspend.OUT_OF_ORDER,),
     status="UnknownCollection",
-    can_skip_run=_none_closed,
 )
 def not_there(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Document of a collection that is not there.

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import repeated
-from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule
+from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule, skipping
 from dcpdump.redact import ANY_NUMBER, is_stray
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Message
@@ -227,7 +227,8 @@ def _no_consumer(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     return stream.connection.setup.produces is not False
 
 
-@rule("DCP118", "F18", VIOLATION, on=(Event.FRAMED,), can_skip_run=_no_consumer)
+@skipping(_no_consumer)
+@rule("DCP118", "F18", VIOLATION, on=(Event.FRAMED,))
 def frame_info(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> list[Remark]:
     """Frame info that the message cannot have.
 

@@ -1,7 +1,7 @@
 """DCP3xx, DCP40x: snapshots: their markers, how they follow one another, what may stand in them, and in which order."""
 
 from dcpdump.batch.document_runs import Inspected
-from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
+from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule, skipping
 from dcpdump.check.rules.frames import name
 from dcpdump.spec.names import (
     ACKNOWLEDGE,
@@ -194,15 +194,8 @@ def _first(stream: Stream) -> bool:
     return request is not None and not stream.traffic.snapshots and not request.bits & FROM_LATEST
 
 
-@rule(
-    "DCP304",
-    "S4",
-    SUSPICIOUS,
-    on=(kinds.MARKER, Event.FIRST),
-    scope=Scope.STREAM,
-    off=(Suspend.REPLICA,),
-    can_skip_run=lambda run, close, stream: not _first_is_far(stream, run.first_seqno),
-)
+@skipping(lambda run, close, stream: not _first_is_far(stream, run.first_seqno))
+@rule("DCP304", "S4", SUSPICIOUS, on=(kinds.MARKER, Event.FIRST), scope=Scope.STREAM, off=(Suspend.REPLICA,))
 def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """First snapshot does not begin where the client is.
 
@@ -267,6 +260,7 @@ def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return Remark(text, VIOLATION if nodes else None)
 
 
+@skipping(lambda run, close, stream: not _begins_elsewhere(stream, run.first_seqno))
 @rule(
     "DCP306",
     "S6",
@@ -274,7 +268,6 @@ def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     on=(Event.FIRST,),
     scope=Scope.SNAPSHOT,
     off=(Suspend.FILTER, Suspend.REPLICA, Suspend.HISTORY, Suspend.OUT_OF_ORDER),
-    can_skip_run=lambda run, close, stream: not _begins_elsewhere(stream, run.first_seqno),
 )
 def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Memory snapshot does not begin with its first item.
@@ -388,6 +381,7 @@ def _all_once(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     return len(set(keys)) == len(keys) and seen.keys().isdisjoint(keys)
 
 
+@skipping(_all_once)
 @rule(
     "DCP317",
     "S17",
@@ -395,7 +389,6 @@ def _all_once(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     on=(*kinds.DOCUMENTS, kinds.COMMIT, kinds.PREPARE, kinds.ABORT),
     scope=Scope.SNAPSHOT,
     off=(Suspend.HISTORY,),
-    can_skip_run=_all_once,
 )
 def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Key twice in a snapshot.
@@ -507,15 +500,8 @@ def _all_in_snapshot(run: DocumentRun, close: Inspected, stream: Stream) -> bool
     return marker is None or (close.rising and marker.start <= run.first_seqno and run.last_seqno <= marker.end)
 
 
-@rule(
-    "DCP401",
-    "S11",
-    VIOLATION,
-    on=kinds.SEQUENCED,
-    scope=Scope.SNAPSHOT,
-    off=(Suspend.OUT_OF_ORDER,),
-    can_skip_run=_all_in_snapshot,
-)
+@skipping(_all_in_snapshot)
+@rule("DCP401", "S11", VIOLATION, on=kinds.SEQUENCED, scope=Scope.SNAPSHOT, off=(Suspend.OUT_OF_ORDER,))
 def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Seqno outside its snapshot.
 
@@ -541,6 +527,7 @@ def _all_rising(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     return close.rising and not stream.needs_marker and (last is None or run.first_seqno > last)
 
 
+@skipping(_all_rising)
 @rule(
     "DCP402",
     "S12",
@@ -548,7 +535,6 @@ def _all_rising(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     on=kinds.SEQUENCED,
     scope=Scope.SNAPSHOT,
     off=(Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER),
-    can_skip_run=_all_rising,
 )
 def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Seqno does not rise.
