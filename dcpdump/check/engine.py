@@ -535,16 +535,6 @@ def judge(record: Record) -> list[Finding]:
         each.code in _UNREADABLE for each in understood.problems
     ):
         return []
-    frame = event_of(record)
     found: list[Finding] = []
-    engine, connection = RuleEngine(found.append), ConnectionState(0, with_rules=True)
-    if frame.opcode == kinds.MARKER and not frame.response:
-        connection.incoming = snapshot_of(frame)
-    events = [Event.DECODED, *[Event.FRAMED] * (frame.magic == ALT_CLIENT_REQUEST)]
-    if frame.response and not frame.server:
-        events.append(frame.opcode | RESPONSE)
-    elif not frame.server:
-        events += _events_of(frame, connection, connection.no_stream)
-    for event in events:
-        engine.ask(event, frame, connection)
+    RuleEngine(found.append).feed(event_of(record))
     return list(dict.fromkeys(finding for finding in found if not finding.reason))
