@@ -79,7 +79,7 @@ class RuleEngine:
         self._on = _by_event(tuple(rules))
         self._asks = any(self._on)
         self._in_runs: Counter[tuple[str, int, int, int]] = Counter()  # findings, by rule and stream
-        self._judges: dict[tuple[int, ...], tuple[Rule, ...]] = {}
+        self._of_runs: dict[tuple[int, ...], dict[Rule, None]] = {}  # rules, each once, by events
         self._evidence: dict[int, PendingEvidence] = {}  # by connection
         self.streams = 0  #: that were looked at, once the input is over
         self.partly = 0  #: connections and streams that were not captured whole
@@ -238,20 +238,16 @@ class RuleEngine:
             connection
         ).is_quiet(run):
             return None
-        for rule in self._judges_of_runs(_events(run, close, connection, stream)):
+        events = _events(run, close, connection, stream)
+        rules = self._of_runs.get(events)
+        if rules is None:
+            rules = self._of_runs[events] = dict.fromkeys(rule for event in events for rule, _ in self._on[event])
+        for rule in rules:
             spared = rule.can_skip_run is not None and rule.can_skip_run(run, close, stream)
             if isinstance(spared, Broken):
                 found.append((rule, spared))
             elif not spared:
                 return None
-        return found
-
-    def _judges_of_runs(self, events: tuple[int, ...]) -> tuple[Rule, ...]:
-        """Return the rules of events, each once."""
-        found = self._judges.get(events)
-        if found is None:
-            found = tuple(dict.fromkeys(rule for event in events for rule, _ in self._on[event]))
-            self._judges[events] = found
         return found
 
     def _done(self, frame: FrameEvent, stream: Stream) -> None:
@@ -279,18 +275,14 @@ class RuleEngine:
         opcode = frame.opcode
         if opcode == kinds.MARKER:
             connection.incoming = snapshot_of(frame)
-        self._ask_message(frame, connection, stream)
-        ledger.learn_message(connection, frame, stream)
-        if opcode == kinds.STREAM_END:
-            self._done(frame, stream)
-
-    def _ask_message(self, frame: FrameEvent, connection: ConnectionState, stream: Stream) -> None:
-        """Ask about a message of a stream. Nearly all frames come here."""
-        for event in _events_of(frame, connection, stream):
+        for event in _events_of(frame, connection, stream):  # nearly all frames come here
             for rule, judge in self._on[event]:
                 answer = judge(frame, connection, stream)
                 if answer:
                     self._add(rule, answer, frame, connection, stream, 1 - frame.direction)
+        ledger.learn_message(connection, frame, stream)
+        if opcode == kinds.STREAM_END:
+            self._done(frame, stream)
 
     # -- everything else --------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from dataclasses import replace
+from operator import attrgetter
 
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.escape import safe
@@ -30,22 +31,6 @@ def repeated(problem: str, numbers: re.Pattern[str] = LARGE_NUMBER) -> str:
     return numbers.sub(lambda number: f"{_NUMBER_BEGIN}{number[0]}{_NUMBER_END}", problem)
 
 
-def unmarked(sentence: str) -> str:
-    """Return a sentence without marks."""
-    if _NUMBER_BEGIN in sentence:
-        sentence = _NUMBER.sub(r"\1", sentence)
-    return _QUOTE.sub(r"\1", sentence) if _BEGIN in sentence else sentence
-
-
-def hidden(sentence: str, redactor: Redactor) -> str:
-    """Return a sentence with what it quotes hashed, but for the words and numbers that controls are set to.
-
-    Numbers that it repeats are left out, as they are where records are redacted.
-    """
-    sentence = _NUMBER.sub("…", sentence)
-    return _QUOTE.sub(lambda quote: redactor.value(MESSAGES[DCP_CONTROL], quote[1]), sentence)
-
-
 @dataclass(frozen=True, slots=True)
 class Finding:
     """A rule's result for a frame."""
@@ -66,7 +51,8 @@ class Finding:
     @property
     def message(self) -> str:
         """Return the sentence that says what was found."""
-        return unmarked(self.marked)
+        sentence = _NUMBER.sub(r"\1", self.marked) if _NUMBER_BEGIN in self.marked else self.marked
+        return _QUOTE.sub(r"\1", sentence) if _BEGIN in sentence else sentence
 
     @property
     def place(self) -> tuple[str, int, int | None, int, bool]:
@@ -76,8 +62,13 @@ class Finding:
         return self.rule.code, self.connection, self.vbucket, self.stream_id, False
 
     def hidden(self, redactor: Redactor) -> "Finding":
-        """Return it with what its message quotes hashed, and the numbers left out that may be bytes of values."""
-        return replace(self, marked=hidden(self.marked, redactor))
+        """Return it with what its message quotes hashed, but for the words and numbers that controls are set to.
+
+        Numbers that may be bytes of values are left out, as they are where records are redacted.
+        """
+        sentence = _NUMBER.sub("…", self.marked)
+        control = MESSAGES[DCP_CONTROL]
+        return replace(self, marked=_QUOTE.sub(lambda quote: redactor.value(control, quote[1]), sentence))
 
 
 # -- folding ------------------------------------------------------------------------------------------
@@ -146,12 +137,8 @@ class Fold:
 
     def totals(self) -> list[RuleTotal]:
         """Return the findings by rule and severity, the worst first, then as they begin."""
-
-        def order(total: RuleTotal) -> tuple[int, int, str]:
-            first = total.example
-            return _RANKS[first.severity], first.frame, first.rule.code
-
-        return sorted(self._totals.values(), key=order)
+        key = attrgetter("example.frame", "example.rule.code")
+        return sorted(sorted(self._totals.values(), key=key), key=lambda total: _RANKS[total.example.severity])
 
     def counts(self) -> Counter[Severity]:
         """Return how many findings there are of each severity."""

@@ -3,7 +3,7 @@
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import quoted
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule, skipping
-from dcpdump.check.rules.frames import name
+from dcpdump.check.rules.frames import awaited, name
 from dcpdump.escape import safe
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import CONTROL_KEYS, DELETED_XATTRS, INCLUDE_XATTRS, REPLICATION
@@ -207,8 +207,7 @@ def sid_enabled(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     Usual causes: a client that ignores the answer to enable_stream_id.
     Source: dcp/producer.cc
     """
-    waiting = connection.exchanges.asked(frame)
-    request = None if waiting is None else waiting.request
+    request = awaited(frame, connection)
     if frame.word or request is None or not request.readable or not connection.controls_known:
         return None
     if connection.setup.on("enable_stream_id") is bool(request.stream_id):
@@ -404,8 +403,6 @@ def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 
 # -- flow control -------------------------------------------------------------------------------------
 
-_SIZE = "connection_buffer_size"
-
 
 @rule("DCP502", "B2", INFO, on=(kinds.BUFFER_ACK,), scope=Scope.CONNECTION)
 def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
@@ -517,7 +514,7 @@ def pointless(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     on = allows(connection.window.phase, FlowEvent.ACK)
     if on or not connection.controls_known or connection.setup.produces is False:
         return None
-    if any(waiting.key == _SIZE for waiting in connection.asked_for(kinds.CONTROL)):
+    if any(waiting.key == "connection_buffer_size" for waiting in connection.asked_for(kinds.CONTROL)):
         return None  # its success may be captured a little later
     return "acknowledges bytes, and flow control is off"
 

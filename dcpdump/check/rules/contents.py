@@ -19,28 +19,8 @@ from dcpdump.check.rule import (
 )
 from dcpdump.check.rules.frames import name
 from dcpdump.redact import hidden_numbers
-from dcpdump.spec import MESSAGES, find
+from dcpdump.spec import MESSAGES, find, names
 from dcpdump.spec.field import Bits, Layout
-from dcpdump.spec.names import (
-    ACTIVE_ONLY,
-    CACHE_TRANSFER,
-    COLLECTIONS_PREVIEW,
-    DELETE_TIMES,
-    DELETED_XATTRS,
-    FROM_LATEST,
-    INCLUDE_XATTRS,
-    JSON,
-    MOST_DATATYPE,
-    NO_VALUE,
-    OSO_END,
-    OSO_START,
-    PRODUCER,
-    SKIP_DELETES,
-    SNAPPY,
-    TAKEOVER,
-    UNDERLYING_DATATYPE,
-    XATTR,
-)
 from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.state import ConnectionState
@@ -54,7 +34,6 @@ from dcpdump.wire.value import RESERVED_IDS, decompress, read_prefix, split_xatt
 _KEYED = (*kinds.WITH_VALUES, kinds.COMMIT, kinds.ABORT)
 #: Messages of DCP that may have another datatype than 0.
 _TYPED = frozenset({*kinds.WITH_VALUES, kinds.OPEN, kinds.FLUSH, kinds.SYSTEM_EVENT})
-UNDERLYING = 0x40
 #: What is looked at elsewhere: by other rules, or below.
 _ELSEWHERE = frozenset(
     {
@@ -81,7 +60,7 @@ def was_asked(frame: FrameEvent, stream: Stream) -> bool:
 
 def leaves_out(connection: ConnectionState) -> bool:
     """Return whether a datatype may describe a body that was left out: it may where DCP_OPEN was not captured."""
-    return connection.setup.flags is None or bool(connection.setup.flags & UNDERLYING)
+    return connection.setup.flags is None or bool(connection.setup.flags & names.UNDERLYING_DATATYPE)
 
 
 def _none_refused(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
@@ -133,10 +112,10 @@ def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 def _body_size(frame: FrameEvent) -> int:
     """Return how many bytes a value has behind its xattrs; 0 where those cannot be read, which another rule reports."""
     size = max(0, frame.value_length - (frame.get("nmeta") or 0))
-    if not size or not frame.datatype & XATTR:
+    if not size or not frame.datatype & names.XATTR:
         return size
     value = frame.data[frame.value_at : frame.value_at + size]
-    plain = decompress(value)[0] if frame.datatype & SNAPPY else None
+    plain = decompress(value)[0] if frame.datatype & names.SNAPPY else None
     # Under flag 0x40 the bit may be that of what was left out.
     split = split_xattrs(value if plain is None else plain)
     return 0 if split.fault else len(split.body)
@@ -179,8 +158,7 @@ _MEANT = {
     kinds.OSO: ("flags", "flags", VIOLATION),
     kinds.STREAM_END: ("status", "reason", SUSPICIOUS),  # not refused
 }
-_WITH_CACHE_TRANSFER = CACHE_TRANSFER | ACTIVE_ONLY | TAKEOVER
-_EXPIRY = "enable_expiry_opcode"
+_WITH_CACHE_TRANSFER = names.CACHE_TRANSFER | names.ACTIVE_ONLY | names.TAKEOVER
 _CONSUMER_NAME = "consumer_name"
 
 
@@ -189,14 +167,14 @@ def _without_meaning(frame: FrameEvent, layout: Layout) -> tuple[str, Severity |
     opcode = frame.opcode
     field, called, severity = _MEANT.get(opcode, ("", "", None))
     number = frame.get(field)
-    names = next((each.names for each in layout.extras if each.name == field), None)
-    if number is None or names is None:
+    meant = next((each.names for each in layout.extras if each.name == field), None)
+    if number is None or meant is None:
         return "", None
-    odd = names.unknown(number)
+    odd = meant.unknown(number)
     if odd < 0:
-        old = number & names.old if isinstance(names, Bits) else 0
+        old = number & meant.old if isinstance(meant, Bits) else 0
         return (f"flags 0x{old:x} are of old releases", SUSPICIOUS) if old else ("", None)
-    text = f"{called} 0x{odd:x} have no meaning" if isinstance(names, Bits) else f"{called} {odd} has no meaning"
+    text = f"{called} 0x{odd:x} have no meaning" if isinstance(meant, Bits) else f"{called} {odd} has no meaning"
     return text, severity
 
 
@@ -209,18 +187,18 @@ def _not_together(frame: FrameEvent) -> str:
     if opcode == kinds.OPEN:
         return _open_flags(flags)
     if opcode == kinds.OSO:
-        both = "start and end" if flags & OSO_START and flags & OSO_END else "neither start nor end"
-        return "" if flags in (OSO_START, OSO_END) else f"flags 0x{flags:x} are {both}"
-    others = flags & ~_WITH_CACHE_TRANSFER if flags & CACHE_TRANSFER else 0
+        both = "start and end" if flags & names.OSO_START and flags & names.OSO_END else "neither start nor end"
+        return "" if flags in (names.OSO_START, names.OSO_END) else f"flags 0x{flags:x} are {both}"
+    others = flags & ~_WITH_CACHE_TRANSFER if flags & names.CACHE_TRANSFER else 0
     return f"flag 0x100 (cache-transfer) excludes 0x{others:x}" if others else ""
 
 
 def _open_flags(flags: int) -> str:
-    if flags & NO_VALUE and flags & UNDERLYING_DATATYPE:
+    if flags & names.NO_VALUE and flags & names.UNDERLYING_DATATYPE:
         return "flags 0x8 (no-value) and 0x40 (no-value-with-underlying-datatype) exclude each other"
-    if flags & DELETED_XATTRS and not flags & INCLUDE_XATTRS:
+    if flags & names.DELETED_XATTRS and not flags & names.INCLUDE_XATTRS:
         return "flag 0x100 (include-deleted-user-xattrs) needs 0x4 (include-xattrs)"
-    if flags & SKIP_DELETES and not flags & PRODUCER:
+    if flags & names.SKIP_DELETES and not flags & names.PRODUCER:
         return "flag 0x200 (skip-deletes-in-initial-backfill) needs 0x1 (producer)"
     return ""
 
@@ -229,25 +207,24 @@ def _form_not_agreed(frame: FrameEvent, connection: ConnectionState) -> str:
     """Return the form of a message that HELLO and DCP_OPEN have not agreed on, so that it is refused."""
     if frame.opcode == kinds.OPEN:
         return _open_value(frame)
+    if frame.opcode == kinds.DELETION and frame.shape.version in ("1", "2"):
+        return _deletion_not_agreed(connection, second=frame.shape.version == "2")
     flags = connection.setup.flags
-    if flags is None or flags & COLLECTIONS_PREVIEW:  # the preview had forms of its own
+    if flags is None or flags & names.COLLECTIONS_PREVIEW:  # the preview had forms of its own
         return ""
-    if frame.opcode == kinds.STREAM_REQ and frame.value_length and _without_collections(connection):
-        return "it has a value, and HELLO did not grant collections"
-    if frame.opcode != kinds.DELETION or frame.shape.version not in ("1", "2"):
-        return ""
-    return _deletion_not_agreed(connection, second=frame.shape.version == "2")
+    has_value = frame.opcode == kinds.STREAM_REQ and frame.value_length and _without_collections(connection)
+    return "it has a value, and HELLO did not grant collections" if has_value else ""
 
 
 def _deletion_not_agreed(connection: ConnectionState, *, second: bool) -> str:
     """Return why a deletion of version 1, or of version 2, is refused; empty if it is not."""
     flags = connection.setup.flags
-    if flags is None or flags & COLLECTIONS_PREVIEW:
+    if flags is None or flags & names.COLLECTIONS_PREVIEW:
         return ""
-    times = bool(flags & DELETE_TIMES)
+    times = bool(flags & names.DELETE_TIMES)
     if times and not second:
         return "it is of version 1, and DCP_OPEN asked for delete times"
-    if second and not times and (flags & PRODUCER or _without_collections(connection)):
+    if second and not times and (flags & names.PRODUCER or _without_collections(connection)):
         return "it is of version 2, and DCP_OPEN did not ask for delete times"
     return ""
 
@@ -256,7 +233,7 @@ def _open_value(frame: FrameEvent) -> str:
     """Return the fault of the value of DCP_OPEN, which is empty or a JSON object with at most a consumer's name."""
     faults: list[str] = []
     document = None if frame.record is None else frame.record.meaning.document
-    if frame.datatype <= MOST_DATATYPE and frame.datatype != (JSON if frame.value_length else 0):
+    if frame.datatype <= names.MOST_DATATYPE and frame.datatype != (names.JSON if frame.value_length else 0):
         faults.append(f"it has datatype 0x{frame.datatype:02x} and {'a' if frame.value_length else 'no'} value")
     if frame.value_length and not isinstance(document, dict):
         faults.append("its value is not a JSON object")
@@ -265,7 +242,7 @@ def _open_value(frame: FrameEvent) -> str:
             faults.append("its value has a key other than consumer_name, which has no meaning")
         if not isinstance(document.get(_CONSUMER_NAME, ""), str):
             faults.append("its value has a consumer_name that is not a string")
-        elif _CONSUMER_NAME in document and (frame.get("flags") or 0) & PRODUCER:
+        elif _CONSUMER_NAME in document and (frame.get("flags") or 0) & names.PRODUCER:
             faults.append("its value has consumer_name, which a producer does not take")
     return "; ".join(faults)
 
@@ -280,8 +257,8 @@ def _expiration_not_agreed(frame: FrameEvent, connection: ConnectionState, strea
         and stream.request is not None
         and connection.setup.produces is True
         and connection.controls_known
-        and not connection.setup.on(_EXPIRY)
-        and not any(waiting.key == _EXPIRY for waiting in connection.asked_for(kinds.CONTROL))
+        and not connection.setup.on("enable_expiry_opcode")
+        and not any(waiting.key == "enable_expiry_opcode" for waiting in connection.asked_for(kinds.CONTROL))
     )
 
 
@@ -405,11 +382,7 @@ _SYSTEM_XATTRS = 1024 * 1024
 _AROUND = 6
 
 
-def _all_granted(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
-    return not any(_not_granted(bits, stream.connection) for bits in {bits for _, bits, _ in close.packed})
-
-
-@skipping(_all_granted)
+@skipping(lambda run, close, stream: not any(_not_granted(bits, stream.connection) for _, bits, _ in close.packed))
 @rule("DCP104", "F4", VIOLATION, on=(Event.PACKED, Event.DECODED), scope=Scope.CONNECTION, status="Einval")
 def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Datatype that was not negotiated.
@@ -432,7 +405,7 @@ def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
         return None
     text = _not_granted(bits, connection)
     flags = connection.setup.flags
-    severity = SUSPICIOUS if flags is not None and flags & UNDERLYING else None
+    severity = SUSPICIOUS if flags is not None and flags & names.UNDERLYING_DATATYPE else None
     return Remark(text, severity) if text else None
 
 
@@ -440,9 +413,9 @@ def _not_granted(bits: int, connection: ConnectionState) -> str:
     """Return what of a datatype was not agreed on; nothing where all of it was."""
     flags, features = connection.setup.flags, connection.setup.features
     compresses = features is None or _SNAPPY in features or connection.setup.on("enable_value_compression")
-    if bits & SNAPPY and not compresses:
+    if bits & names.SNAPPY and not compresses:
         return "the value is marked Snappy, which HELLO did not grant"
-    if bits & XATTR and flags is not None and not flags & INCLUDE_XATTRS:
+    if bits & names.XATTR and flags is not None and not flags & names.INCLUDE_XATTRS:
         return "the value is marked XATTR, which DCP_OPEN did not ask for"
     return ""
 
@@ -486,14 +459,14 @@ def _misread(bits: int, body: bytes, connection: ConnectionState) -> Remark | No
     """Return why a body is not what its datatype says; None where it is."""
     left_out = leaves_out(connection)
     if not body:
-        empty = bits & XATTR and not left_out
+        empty = bits & names.XATTR and not left_out
         return Remark("the value is marked XATTR and is empty", status="XattrEinval") if empty else None
-    if bits & SNAPPY:
+    if bits & names.SNAPPY:
         plain, fault = decompress(body)
         if plain is None:
             return None if left_out else Remark(repeated(fault), status="Einval")
         body = plain
-    if bits & XATTR:
+    if bits & names.XATTR:
         pairs, body, _, fault = split_xattrs(body)
         fault = fault or _refused_xattrs(pairs or ())
         if fault:
@@ -501,7 +474,7 @@ def _misread(bits: int, body: bytes, connection: ConnectionState) -> Remark | No
         system = sum(len(key) + len(text) + _AROUND for key, text in pairs or () if key.startswith(b"_"))
         if system > _SYSTEM_XATTRS:
             return Remark(f"system xattrs of {system:,} bytes", status="E2big")
-    if bits & JSON and body and not left_out:
+    if bits & names.JSON and body and not left_out:
         fault = json_fault(body)
         if fault:
             return Remark(repeated(fault), SUSPICIOUS)
@@ -593,7 +566,7 @@ def odd_event(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 def _from_zero(stream: Stream) -> bool:
     """Return whether all of a stream was captured, from seqno 0 on: every collection was created in it."""
     request = stream.grant
-    if request is None or request.start_seqno != 0 or request.bits & FROM_LATEST or not request.readable:
+    if request is None or request.start_seqno != 0 or request.bits & names.FROM_LATEST or not request.readable:
         return False
     return not stream.doubtful and not stream.traffic.oso_snapshots
 

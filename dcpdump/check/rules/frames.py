@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import repeated
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, rule, skipping
 from dcpdump.redact import ANY_NUMBER, is_stray
@@ -11,7 +10,8 @@ from dcpdump.spec.field import Message
 from dcpdump.spec.header import MAGICS, REQUEST_INFOS, STREAM_ID_INFO, STREAM_ID_LENGTH
 from dcpdump.spec.statuses import STATUS
 from dcpdump.streams import opcode_kinds as kinds
-from dcpdump.streams.frame_event import DocumentRun, FrameEvent
+from dcpdump.streams.frame_event import FrameEvent
+from dcpdump.streams.request import Request
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.decode import bare_infos
@@ -25,6 +25,12 @@ _SILENT = [opcode for opcode in sorted(kinds.STREAMED - {kinds.MARKER}) if not M
 def name(opcode: int) -> str:
     """Return a message's name."""
     return find(opcode).name.removeprefix("DCP_")
+
+
+def awaited(frame: FrameEvent, connection: ConnectionState) -> Request | None:
+    """Return the stream request that an answer is for; None where it was not captured."""
+    waiting = connection.exchanges.asked(frame)
+    return None if waiting is None else waiting.request
 
 
 def without_stream(connection: ConnectionState) -> str:
@@ -216,18 +222,8 @@ def _is_stream_id_0(identity: int, data: bytes) -> bool:
     return identity == STREAM_ID_INFO and data == bytes(STREAM_ID_LENGTH - 1)
 
 
-def _to_consumer(frame: FrameEvent, connection: ConnectionState) -> bool:
-    """Return whether a frame is sent to a server that DCP_OPEN made a consumer."""
-    opened_by = connection.setup.opened_by
-    return connection.setup.produces is False and opened_by is not None and frame.direction == opened_by.direction
-
-
-def _no_consumer(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
-    # What has stream id 0 is in no run that is inspected closely.
-    return stream.connection.setup.produces is not False
-
-
-@skipping(_no_consumer)
+# What has stream id 0 is in no run that is inspected closely.
+@skipping(lambda run, close, stream: stream.connection.setup.produces is not False)
 @rule("DCP118", "F18", VIOLATION, on=(Event.FRAMED,))
 def frame_info(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> list[Remark]:
     """Frame info that the message cannot have.
@@ -244,17 +240,15 @@ def frame_info(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     Source: daemon/mcbp_validators.cc, dcp/producer.cc
     """
     message = find(frame.opcode)
-    if not message.dcp or _contradicts(frame):
-        return []
-    to_consumer = _to_consumer(frame, connection)
+    problems = () if frame.record is None else frame.record.frame.problems
+    if not message.dcp or any(problem.code is Fault.LENGTHS_CONTRADICT for problem in problems):
+        return []  # what contradicts another rule reports
+    opened_by = connection.setup.opened_by
+    to_consumer = (
+        connection.setup.produces is False and opened_by is not None and frame.direction == opened_by.direction
+    )
     remarks = (_info_remark(message, each, data, to_consumer=to_consumer) for each, data in _infos(frame))
     return list(dict.fromkeys(each for each in remarks if each is not None))
-
-
-def _contradicts(frame: FrameEvent) -> bool:
-    """Return whether the lengths of a header contradict each other, which another rule reports."""
-    problems = () if frame.record is None else frame.record.frame.problems
-    return any(problem.code is Fault.LENGTHS_CONTRADICT for problem in problems)
 
 
 def _info_remark(message: Message, identity: int, data: bytes, *, to_consumer: bool) -> Remark | None:

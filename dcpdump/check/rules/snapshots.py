@@ -3,17 +3,7 @@
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule, skipping
 from dcpdump.check.rules.frames import name
-from dcpdump.spec.names import (
-    ACKNOWLEDGE,
-    ACTIVE,
-    CHECKPOINT,
-    DISK,
-    DISK_ONLY,
-    DUPLICATES,
-    FROM_LATEST,
-    HISTORY,
-    MEMORY,
-)
+from dcpdump.spec import names
 from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.phases import Phase, PhaseEvent, allows
@@ -63,42 +53,45 @@ def flags(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     bits = frame.get("snapshot_type")
     if bits is None:
         return None
-    return _alone(frame, bits) or _agreed(bits, connection) or _of_stream(bits, stream)
+    found = _alone(frame, bits)
+    unagreed = connection.controls_known and not connection.setup.on("change_streams")
+    if found is None and unagreed and bits & (names.HISTORY | names.DUPLICATES):
+        return Remark(f"snapshot type 0x{bits:x}, and change_streams is not on", SUSPICIOUS)
+    return found or _of_stream(bits, stream)
 
 
 def _alone(frame: FrameEvent, bits: int) -> Remark | None:
     """Return what is wrong with a snapshot type alone."""
     version = frame.shape.version
-    if bool(bits & MEMORY) is bool(bits & DISK):
-        both = "both memory and disk" if bits & DISK else "neither memory nor disk"
+    if bool(bits & names.MEMORY) is bool(bits & names.DISK):
+        both = "both memory and disk" if bits & names.DISK else "neither memory nor disk"
         return Remark(f"snapshot type 0x{bits:x} is {both}", scope=Scope.FRAME)
     if bits & ~_KNOWN_BITS:
         return Remark(f"snapshot type 0x{bits:x} has unknown bits", SUSPICIOUS, scope=Scope.FRAME)
-    if bits & DUPLICATES and bits & MEMORY:
+    if bits & names.DUPLICATES and bits & names.MEMORY:
         return Remark(f"snapshot type 0x{bits:x}: duplicates in a memory snapshot", SUSPICIOUS, scope=Scope.FRAME)
-    if bits & MEMORY and version in _OF_DISK:
+    if bits & names.MEMORY and version in _OF_DISK:
         text = f"memory snapshot in a marker of version {version}, which is for disk snapshots"
         return Remark(text, _OF_DISK[version], scope=Scope.FRAME)
     return None
 
 
-def _agreed(bits: int, connection: ConnectionState) -> Remark | None:
-    """Return what is wrong with a type that was not agreed on."""
-    if bits & (HISTORY | DUPLICATES) and connection.controls_known and not connection.setup.on("change_streams"):
-        return Remark(f"snapshot type 0x{bits:x}, and change_streams is not on", SUSPICIOUS)
-    return None
-
-
 def _of_stream(bits: int, stream: Stream) -> Remark | None:
     """Return what is wrong with a type on this stream, or behind its last snapshot."""
-    if bits & ACKNOWLEDGE and stream.request is not None and not stream.asked_takeover:
+    if bits & names.ACKNOWLEDGE and stream.request is not None and not stream.asked_takeover:
         return Remark("acknowledge is set on a stream that is no takeover", SUSPICIOUS, scope=Scope.STREAM)
-    if not bits & MEMORY:
+    if not bits & names.MEMORY:
         return None
-    if stream.flags & DISK_ONLY:
+    if stream.flags & names.DISK_ONLY:
         return Remark("memory snapshot on a disk-only stream", scope=Scope.STREAM)
     before = stream.marker
-    if bits & CHECKPOINT or before is None or stream.needs_marker or not before.flags & DISK or stream.oso_ended:
+    if (
+        bits & names.CHECKPOINT
+        or before is None
+        or stream.needs_marker
+        or not before.flags & names.DISK
+        or stream.oso_ended
+    ):
         return None
     text = f"snapshot type 0x{bits:x} has no checkpoint flag, and is the first from memory behind a backfill"
     return Remark(text, INFO, scope=Scope.SNAPSHOT)
@@ -124,9 +117,8 @@ def version(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     if not connection.controls_known:
         return None
     if found == "2.0" and not connection.setup.on("enable_sync_writes"):
-        return (
-            None if "max_marker_version" in connection.setup.agreed else "marker V2.0, and enable_sync_writes is not on"
-        )
+        has_version = "max_marker_version" in connection.setup.agreed
+        return None if has_version else "marker V2.0, and enable_sync_writes is not on"
     if found == "2.2" and connection.setup.agreed.get("max_marker_version") != "2.2":
         return "marker V2.2, and max_marker_version=2.2 was not accepted"
     return None
@@ -174,10 +166,10 @@ def completed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     """
     bits = frame.get("snapshot_type") or 0
     if frame.shape.version == "1":
-        if bits & DISK and connection.controls_known and connection.setup.sync_replication:
+        if bits & names.DISK and connection.controls_known and connection.setup.sync_replication:
             return "disk marker V1 on a connection that replicates durable writes"
         return None
-    if bits & DISK:
+    if bits & names.DISK:
         return None
     for field in ("high_completed_seqno", "high_prepared_seqno"):
         if frame.get(field):
@@ -191,7 +183,7 @@ def completed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 def _first(stream: Stream) -> bool:
     """Return whether the marker at hand is the first of a stream whose beginning was captured."""
     request = stream.grant
-    return request is not None and not stream.traffic.snapshots and not request.bits & FROM_LATEST
+    return request is not None and not stream.traffic.snapshots and not request.bits & names.FROM_LATEST
 
 
 @skipping(lambda run, close, stream: not _first_is_far(stream, run.first_seqno))
@@ -214,7 +206,7 @@ def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
         return None
     if frame.opcode == kinds.MARKER:
         marker = connection.incoming
-        if marker is None or not marker.flags & DISK or not _first(stream) or stream.traffic.oso_snapshots:
+        if marker is None or not marker.flags & names.DISK or not _first(stream) or stream.traffic.oso_snapshots:
             return None
         if marker.start <= max(request.start, request.snap_start) + 1:
             return None
@@ -230,7 +222,11 @@ def _first_is_far(stream: Stream, seqno: int) -> bool:
     request, marker = stream.grant, stream.marker
     if request is None or marker is None or stream.traffic.snapshots != 1 or stream.seqnos.since_marker:
         return False
-    if marker.flags & (DISK | CHECKPOINT) or stream.traffic.oso_snapshots or request.bits & FROM_LATEST:
+    if (
+        marker.flags & (names.DISK | names.CHECKPOINT)
+        or stream.traffic.oso_snapshots
+        or request.bits & names.FROM_LATEST
+    ):
         return False
     return max(request.start, request.snap_start) + 1 < marker.start < seqno
 
@@ -287,9 +283,9 @@ def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream)
 def _begins_elsewhere(stream: Stream, seqno: int) -> bool:
     """Return whether a memory snapshot, but the first, begins with another seqno than that of its first item."""
     marker = stream.marker
-    if marker is None or stream.seqnos.since_marker or stream.traffic.snapshots < 2 or not marker.flags & MEMORY:
+    if marker is None or stream.seqnos.since_marker or stream.traffic.snapshots < 2 or not marker.flags & names.MEMORY:
         return False
-    return marker.start > seqno or (marker.start != seqno and not marker.flags & CHECKPOINT)
+    return marker.start > seqno or (marker.start != seqno and not marker.flags & names.CHECKPOINT)
 
 
 @rule("DCP309", "S9", SUSPICIOUS, on=(kinds.MARKER,), scope=Scope.SNAPSHOT)
@@ -312,11 +308,11 @@ def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
         return None
     if marker.end < marker.start or before.end < before.start:
         return None  # S1 reports markers that run backwards
-    if marker.flags & HISTORY and (marker.start, marker.end) == (before.start, before.end):
+    if marker.flags & names.HISTORY and (marker.start, marker.end) == (before.start, before.end):
         return None
-    joined = before.flags & DISK and stream.may_be_of_replica
+    joined = before.flags & names.DISK and stream.may_be_of_replica
     request = stream.grant
-    old = marker.flags == DISK and request is not None and marker.start == request.snap_start
+    old = marker.flags == names.DISK and request is not None and marker.start == request.snap_start
     text = f"snapshot {marker.start}..{marker.end} overlaps {before.start}..{before.end}"
     return Remark(text, INFO if joined or old else None)
 
@@ -363,7 +359,7 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
         return None
     if stream.end_may_be_filtered:
         return None
-    if marker.flags & HISTORY and not before.flags & HISTORY and marker.end == before.end:
+    if marker.flags & names.HISTORY and not before.flags & names.HISTORY and marker.end == before.end:
         return None
     text = f"snapshot {before.start}..{before.end} came to {stream.seqnos.floor or 'nothing'}"
     if not connection.setup.advances:
@@ -376,7 +372,7 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 
 def _all_once(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     marker, seen, keys = stream.marker, stream.keys.documents, close.keys
-    if marker is None or marker.flags & DUPLICATES:
+    if marker is None or marker.flags & names.DUPLICATES:
         return True
     return len(set(keys)) == len(keys) and seen.keys().isdisjoint(keys)
 
@@ -404,14 +400,14 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     Source: snapshot-marker.md, dcp/active_stream.cc
     """
     marker = stream.marker
-    if marker is None or marker.flags & DUPLICATES:
+    if marker is None or marker.flags & names.DUPLICATES:
         return None
     keys = stream.keys.prepares if frame.opcode in (kinds.PREPARE, kinds.ABORT) else stream.keys.documents
     seqno = keys.get(frame.data[frame.key_at : frame.value_at])
     if seqno is None or seqno == frame.seqno:  # of that DCP402 says so
         return None
     text = f"the key of seqno {frame.seqno} is that of seqno {seqno} in snapshot {marker.start}..{marker.end}"
-    return Remark(text, SUSPICIOUS if marker.flags & DISK and stream.may_be_of_replica else None)
+    return Remark(text, SUSPICIOUS if marker.flags & names.DISK and stream.may_be_of_replica else None)
 
 
 @rule("DCP318", "S18", VIOLATION, on=(kinds.OSO, kinds.MARKER, Event.DISORDERED), scope=Scope.SNAPSHOT)
@@ -472,7 +468,7 @@ def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) 
     if delayed.waited_ns >= SECOND:
         cut = connection.end.over and stream.end is None and delayed.waited_ns < 30 * SECOND
         return Remark(text, INFO) if cut else text
-    return text if stream.end is not None and stream.state == ACTIVE else None
+    return text if stream.end is not None and stream.state == names.ACTIVE else None
 
 
 @rule("DCP322", "S22", SUSPICIOUS, on=(kinds.COMMIT,), off=(Suspend.REPLICA,))
@@ -487,7 +483,7 @@ def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     Source: dcp/active_stream.cc
     """
     marker = stream.marker
-    if marker is None or stream.needs_marker or not marker.flags & DISK:
+    if marker is None or stream.needs_marker or not marker.flags & names.DISK:
         return None
     return f"{name(frame.opcode)} in disk snapshot {marker.start}..{marker.end}"
 
@@ -495,12 +491,12 @@ def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 # -- the order of seqnos ------------------------------------------------------------------------------
 
 
-def _all_in_snapshot(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
-    marker = stream.marker
-    return marker is None or (close.rising and marker.start <= run.first_seqno and run.last_seqno <= marker.end)
-
-
-@skipping(_all_in_snapshot)
+@skipping(
+    lambda run, close, stream: (
+        stream.marker is None
+        or (close.rising and stream.marker.start <= run.first_seqno and run.last_seqno <= stream.marker.end)
+    )
+)
 @rule("DCP401", "S11", VIOLATION, on=kinds.SEQUENCED, scope=Scope.SNAPSHOT, off=(Suspend.OUT_OF_ORDER,))
 def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Seqno outside its snapshot.
@@ -558,7 +554,7 @@ def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
         return Remark(f"{name(frame.opcode)} seqno {seqno} after {last}", status=status)
     if request is None or (connection.doubtful and len(stream.requests) > 1):  # its answer may be that of another
         return None
-    if seqno > request.start or stream.seqnos.items or request.bits & FROM_LATEST:
+    if seqno > request.start or stream.seqnos.items or request.bits & names.FROM_LATEST:
         return None
     text = f"{name(frame.opcode)} seqno {seqno}, requested were those above {request.start}"
     return Remark(text, status=status, scope=Scope.STREAM)
@@ -589,7 +585,7 @@ def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
             return "SEQNO_ADVANCED in an out-of-order snapshot, which was not asked for"
         return None
     marker = stream.marker
-    if marker is None or stream.needs_marker or frame.seqno == marker.end or marker.flags & DISK:
+    if marker is None or stream.needs_marker or frame.seqno == marker.end or marker.flags & names.DISK:
         return None
     text = f"SEQNO_ADVANCED to {frame.seqno} in snapshot {marker.start}..{marker.end}"
     return Remark(text, scope=Scope.SNAPSHOT)

@@ -2,25 +2,18 @@
 
 from dcpdump.check.finding import quoted
 from dcpdump.check.rule import INFO, RESPONSE, SUSPICIOUS, VIOLATION, Delayed, Event, Remark, Scope, Suspend, rule
-from dcpdump.check.rules.frames import name, unmatched, without_stream
+from dcpdump.check.rules.frames import awaited, name, unmatched, without_stream
 from dcpdump.spec.names import CACHE_TRANSFER, FROM_LATEST, STREAM_END_STATUS
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.frame_event import FrameEvent, failover_log, stream_key
 from dcpdump.streams.learning import request_of
 from dcpdump.streams.phases import ClosingEvent, Phase, PhaseEvent, allows
-from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import LOOP, RollbackReason, Wrong, begins_loop, overdue
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 
 # -- stream requests, and what is answered to them ----------------------------------------------------
-
-
-def awaited(frame: FrameEvent, connection: ConnectionState) -> Request | None:
-    """Return the stream request that an answer is for; None where it was not captured."""
-    waiting = connection.exchanges.asked(frame)
-    return None if waiting is None else waiting.request
 
 
 @rule("DCP221", "L1", VIOLATION, on=(kinds.STREAM_REQ,), status="Erange")
