@@ -28,8 +28,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
 from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
-from dcpdump.compare.acknowledged import AckDissection
-from dcpdump.compare.capture_rows import CaptureRows
+from dcpdump.compare.capture_rows import AckDissection, CaptureRows
 from dcpdump.compare.comparison import Comparison
 from dcpdump.compare.documents import Documents
 from dcpdump.errors import ExitCode

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from dcpdump.diagnosis import words
-from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, UnjudgedCode, on
+from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, UnjudgedCode, grouped, on
 from dcpdump.streams.causes import Situation
 from dcpdump.streams.flow import FlowState, flow_status, leak, stands_still, why_blocked
 from dcpdump.streams.frame_event import Missed, between
@@ -37,10 +38,7 @@ _REASONS = {
 
 def together(troubles: Iterable[Trouble]) -> Iterator[Trouble]:
     """Yield troubles of connections; where many have the same one, as one trouble."""
-    alike: dict[tuple[Situation, str, bool], list[Trouble]] = {}
-    for trouble in troubles:
-        alike.setdefault((trouble.situation, trouble.cause, trouble.certain), []).append(trouble)
-    for group in alike.values():
+    for group in grouped(troubles, lambda trouble: (trouble.situation, trouble.cause, trouble.certain)).values():
         if len(group) <= words.NAMED:
             yield from group
             continue
@@ -95,8 +93,8 @@ def _blocked(evidence: Evidence, each: ConnectionState) -> Trouble | None:
     if not _slows(total, lasted, time):
         return None
     name = words.who(each, evidence.several)
-    streams = tuple(stream for stream, verdict in evidence.judged if stream.connection is each and verdict.degree)
-    held = tuple(stream for stream in streams if not stream.ended)
+    mine = ((stream, verdict) for stream, verdict in evidence.judged if stream.connection is each)
+    held = tuple(stream for stream, verdict in mine if verdict.degree and not stream.ended)
     certain = stands_still(each, now, IDLE_NS)
     if certain:
         text = f"the producer of {name} is blocked by flow control since {clock(since)}, {span(lasted)} up to the end"
@@ -348,13 +346,9 @@ class _Case(NamedTuple):
 
 def setup_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield what was refused: of one client, for one reason, as one trouble."""
-    several = len(evidence.connections) > 1
-    found: dict[_Case, list[Refused]] = {}
-    for each in _refused(evidence):
-        if each.refusal.losses == each.connection.losses:
-            found.setdefault(_case(each), []).append(each)
-    for case, group in found.items():
-        yield _trouble(case, group, several)
+    known = [each for each in _refused(evidence) if each.refusal.losses == each.connection.losses]
+    for case, group in grouped(known, _case).items():
+        yield _trouble(case, group, len(evidence.connections) > 1)
 
 
 def tls_troubles(evidence: Evidence) -> Iterator[Trouble]:
@@ -390,20 +384,16 @@ def _host(address: str | None) -> str:
 
 def setup_unjudged(evidence: Evidence) -> Iterator[Unjudged]:
     """Yield the refusals after which bytes were lost, and maybe a success."""
-    several = len(evidence.connections) > 1
-    found: dict[int, list[Refused]] = {}
-    for each in _refused(evidence):
-        if each.refusal.losses != each.connection.losses:
-            found.setdefault(each.connection.number, []).append(each)
-    for number, group in found.items():
-        refusals, connection = [each.refusal for each in group], group[0].connection
-        missing = CARVED if connection.carved else "bytes of the connection were lost since"
+    unknown = [each for each in _refused(evidence) if each.refusal.losses != each.connection.losses]
+    for each, group in grouped(unknown, attrgetter("connection")).items():
+        refusals = [refused.refusal for refused in group]
+        missing = CARVED if each.carved else "bytes of the connection were lost since"
         yield Unjudged(
             UnjudgedCode.SETUP,
-            f"{_who(connection, several)}: {_what(refusals)} was refused with "
+            f"{_who(each, len(evidence.connections) > 1)}: {_what(refusals)} was refused with "
             f"{words.status_name(refusals[0].status)}, and {missing}: it may have been accepted later",
-            connections=(number,),
-            command=_command(refusals[0].opcode, (number,)),
+            connections=(each.number,),
+            command=_command(refusals[0].opcode, (each.number,)),
         )
 
 

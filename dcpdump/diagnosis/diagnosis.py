@@ -27,7 +27,7 @@ from dcpdump.diagnosis.stream_troubles import (
     stream_troubles,
     streams_unjudged,
 )
-from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode
+from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode, grouped
 from dcpdump.dissect import TLS
 from dcpdump.startup import dataclass
 from dcpdump.streams.causes import Cause, Situation, VerdictKind
@@ -80,21 +80,18 @@ def with_findings(evidence: Evidence, troubles: Sequence[Trouble]) -> list[Troub
     """Return troubles with those of rules: one for each rule and severity, but for those that follow from another."""
     out = list(troubles)
     own: dict[tuple[Situation, str], _Group] = {}
-    signs: dict[tuple[int, str], _Group] = {}
-    for finding, more in evidence.findings:
-        situation, rule = _SITUATIONS.get(finding.severity), finding.rule.code
-        if situation is None:
-            continue
-        at = next((at for at, each in enumerate(out) if _explains(each, finding)), None)
-        if at is None:
-            own.setdefault((situation, rule), []).append((finding, more))
-        else:
-            signs.setdefault((at, rule), []).append((finding, more))
-    for (at, rule), group in signs.items():
+
+    def follows(each: tuple[Finding, int]) -> tuple[int | None, Situation | None, str]:
+        at = next((at for at, trouble in enumerate(troubles) if _explains(trouble, each[0])), None)
+        return at, _SITUATIONS[each[0].severity] if at is None else None, each[0].rule.code
+
+    told = [each for each in evidence.findings if each[0].severity in _SITUATIONS]
+    for (at, situation, rule), group in grouped(told, follows).items():
         often = "" if _count(group) == 1 else f", {times(_count(group))}"
-        if often or rule not in _SAID:
-            line = f"{group[0][0].message} ({rule}{often})"
-            out[at] = replace(out[at], follows=(*out[at].follows, line))
+        if situation is not None:
+            own[situation, rule] = group
+        elif at is not None and (often or rule not in _SAID):
+            out[at] = replace(out[at], follows=(*out[at].follows, f"{group[0][0].message} ({rule}{often})"))
     mine = [_trouble(situation, rule, group) for (situation, rule), group in own.items()]
     notes = {at for at, each in enumerate(out) if any(_has(one, own[one.situation, one.cause], each) for one in mine)}
     return [*mine, *(each for at, each in enumerate(out) if at not in notes)]
@@ -166,27 +163,23 @@ def unjudged(evidence: Evidence) -> Iterator[Unjudged]:
 
 
 def _connections(evidence: Evidence) -> Iterator[Unjudged]:
-    dcp = evidence.dcp
-    half = [each for each in dcp if not each.has_both_sides]
-    late = [each for each in dcp if each.starts_late and each.has_both_sides]
-    sent = [each for each in dcp if each.has_both_sides and each.window.counted.wire]
+    half = [each for each in evidence.dcp if not each.has_both_sides]
+    late = [each for each in evidence.dcp if each.has_both_sides and each.starts_late]
+    sent = [each for each in evidence.dcp if each.has_both_sides and each.window.counted.wire]
     flow = [each for each in sent if _may_block(each, evidence.now_ns)]
-    if half:
-        yield _of(
-            UnjudgedCode.ONE_DIRECTION,
-            half,
-            f"{ONE_DIRECTION}: requests, answers, NOOPs and acknowledgements cannot be compared",
-            evidence,
-        )
-    if late:
-        yield _of(
-            UnjudgedCode.STARTS_LATE,
-            late,
-            "the capture starts after the connection: what was negotiated and requested before is not known",
-            evidence,
-        )
-    if flow:
-        yield _of(UnjudgedCode.FLOW, flow, f"flow control: {why_unknown(flow[0])}", evidence, "flow")
+    one = f"{ONE_DIRECTION}: requests, answers, NOOPs and acknowledgements cannot be compared"
+    begins = "the capture starts after the connection: what was negotiated and requested before is not known"
+    for code, found, text, command in (
+        (UnjudgedCode.ONE_DIRECTION, half, one, "conns"),
+        (UnjudgedCode.STARTS_LATE, late, begins, "conns"),
+        (UnjudgedCode.FLOW, flow, f"flow control: {why_unknown(flow[0])}" if flow else "", "flow"),
+    ):
+        if found:
+            numbers = tuple(each.number for each in found)
+            texts = tuple(text for text, _ in ranges(numbers))
+            few = len(numbers) < len(evidence.connections) and len(texts) <= words.LISTED
+            which = Command(command, (), texts if few else ())
+            yield Unjudged(code, f"{words.named(found, evidence.several)}: {text}", len(found), numbers, which)
 
 
 def _may_block(connection: ConnectionState, now_ns: int | None) -> bool:
@@ -197,36 +190,20 @@ def _may_block(connection: ConnectionState, now_ns: int | None) -> bool:
     return found.state is FlowState.UNKNOWN
 
 
-def _of(
-    code: UnjudgedCode, found: list[ConnectionState], text: str, evidence: Evidence, command: str = "conns"
-) -> Unjudged:
-    named = words.named(found, evidence.several)
-    numbers = tuple(each.number for each in found)
-    texts = tuple(text for text, _ in ranges(numbers))
-    few = len(numbers) < len(evidence.connections) and len(texts) <= words.LISTED
-    return Unjudged(code, f"{named}: {text}", len(found), numbers, Command(command, (), texts if few else ()))
-
-
 def _rules(evidence: Evidence) -> Iterator[Unjudged]:
     unknown: list[tuple[Finding, int]] = [each for each in evidence.findings if each[0].severity is Severity.UNKNOWN]
     if unknown:
         count = sum(1 + more for _, more in unknown)
         rules = sorted({finding.rule.code for finding, _ in unknown})
-        first = unknown[0][0]
+        more = f" and {len(rules) - words.NAMED} more" if len(rules) > words.NAMED else ""
+        named, first = ", ".join(rules[: words.NAMED]) + more, unknown[0][0]
         yield Unjudged(
             UnjudgedCode.RULES,
-            f"{_rule_names(rules)}, {times(count)}: {first.reason}",
+            f"rule{'s' * (len(rules) > 1)} {named}, {times(count)}: {first.reason}",
             count,
             tuple(sorted({finding.connection for finding, _ in unknown})),
             Command("check", ("--select", ",".join(rules))),
         )
-
-
-def _rule_names(rules: list[str]) -> str:
-    """Name rules, the first few."""
-    named = ", ".join(rules[: words.NAMED])
-    more = f" and {len(rules) - words.NAMED} more" if len(rules) > words.NAMED else ""
-    return f"rule{'s' * (len(rules) > 1)} {named}{more}"
 
 
 def _encrypted(evidence: Evidence) -> Iterator[Unjudged]:
@@ -423,10 +400,8 @@ class Behind(NamedTuple):
 
 def behind(evidence: Evidence) -> list[Behind]:
     """Return the connections whose consumers are behind, by number."""
-    found: dict[ConnectionState, list[Judged]] = {}
-    for each in evidence.judged:
-        if each[1].lag is not None and each[1].lag.seqnos:
-            found.setdefault(each[0].connection, []).append(each)
+    judged = [each for each in evidence.judged if _lag(each).seqnos]
+    found = grouped(judged, lambda each: each[0].connection)
     known = [Behind(connection, streams, evidence.now_ns) for connection, streams in found.items()]
     return sorted(known, key=lambda each: each.connection.number)
 

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from statistics import median
 
 from dcpdump.diagnosis import words
-from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode, on
+from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode, grouped, on
 from dcpdump.spec.names import CLOSED, FILTER_EMPTY, OK
 from dcpdump.streams.causes import Cause, Degree, Situation, VerdictKind
 from dcpdump.streams.frame_event import between
@@ -56,11 +57,10 @@ def streams_unjudged(evidence: Evidence) -> Iterator[Unjudged]:
         streams, (first, verdict) = [stream for stream, _ in judged], judged[0]
         numbers = tuple(sorted({stream.connection.number for stream in streams}))
         example = f" ({'' if len(streams) == 1 else f'{place(first)}: '}{verdict.why})"
-        listed = "" if len(streams) == 1 else f": {words.listed_vbuckets(stream.vbucket for stream in streams)}"
         why = "" if cause is Reason.OTHER_NODES else example
         yield Unjudged(
             UnjudgedCode.STREAMS,
-            f"{words.subject(streams, evidence.several)} {_unknown(judged)}{listed}{why}",
+            f"{words.subject(streams, evidence.several)} {_unknown(judged)}{words.listed(streams)}{why}",
             len(streams),
             numbers,
             Command("streams", ("--cause", cause.value), _few(numbers)),
@@ -164,7 +164,7 @@ def _text(situation: Situation, cause: Cause | Reason, judged: Sequence[Judged],
     """Say in a sentence what became of streams, and of which vbuckets they are where it does not name one."""
     streams, one = [stream for stream, _ in judged], len(judged) == 1
     who, are, was = words.subject(streams, several), "is" if one else "are", "was" if one else "were"
-    listed = "" if one else f": {words.listed_vbuckets(stream.vbucket for stream in streams)}"
+    listed = words.listed(streams)
     match situation:
         case Situation.LOOP:
             again = f"was rolled back {judged[0][1].why}" if one else "are rolled back again and again"
@@ -208,6 +208,10 @@ def rollbacks_of(streams: Sequence[Stream], connections: tuple[str, ...] = ()) -
     numbers = [text for text, _ in ranges(stream.vbucket for stream in streams)]
     chosen = ("--vbucket", ",".join(numbers)) if len(numbers) <= _VBUCKETS else ()
     return Command("rollbacks", chosen, connections)
+
+
+def _listed(numbers: Iterable[int]) -> tuple[str, ...]:
+    return tuple(text for text, _ in ranges(numbers)[: words.LISTED])
 
 
 def _few(numbers: Sequence[int]) -> tuple[str, ...]:
@@ -264,12 +268,11 @@ def repeated_ends(evidence: Evidence) -> Iterator[Trouble]:
     for (number, _, certain), chains in found.items():
         streams, first = [chain[0] for chain in chains], chains[0]
         one = len(chains) == 1
-        listed = "" if one else f": {words.listed_vbuckets(stream.vbucket for stream in streams)}"
         how = f"{len(first)} times in {span(between(first[-1].granted_ns, first[0].ended_ns))}"
         often = (how if one else "again and again") + ", and got no further" * certain
         yield Trouble(
             Situation.ENDS,
-            f"{words.subject(streams, several)} ended{_reasons(streams)} {often}{listed}",
+            f"{words.subject(streams, several)} ended{_reasons(streams)} {often}{words.listed(streams)}",
             on("streams", (number,), "--vbucket", ",".join(_listed(each.vbucket for each in streams))),
             f"{'' if one else f'{place(streams[0])}: {how}, '}each time from seqno {seqno(_start(streams[0]))}",
             "ended-repeatedly",
@@ -321,13 +324,11 @@ def end_troubles(evidence: Evidence) -> Iterator[Trouble]:
 
 def _names_taken(evidence: Evidence) -> Iterator[Trouble]:
     """Yield the names for which connections were opened in turn, each of which the server closed for the next."""
-    found: dict[tuple[str, str, str], list[ConnectionState]] = {}
-    for each in evidence.connections:
-        if each.setup.place is not None and why_closed(each):
-            found.setdefault(each.setup.place, []).append(each)
-    for (server, _, name), closed in found.items():
-        if len(closed) < _TAKEN:
+    taken = [(each.setup.place, each) for each in evidence.connections if each.setup.place and why_closed(each)]
+    for (server, _, name), group in grouped(taken, itemgetter(0)).items():
+        if len(group) < _TAKEN:
             continue
+        closed = [each for _, each in group]
         closed.sort(key=lambda each: each.end.ts_ns or 0)
         first, last = closed[0], closed[-1]
         lasting = span((last.end.ts_ns or 0) - (first.end.ts_ns or 0))
@@ -349,19 +350,11 @@ def _names_taken(evidence: Evidence) -> Iterator[Trouble]:
 
 def _reconnects(evidence: Evidence) -> Iterator[Trouble]:
     """Yield the consumers that lost their connections to a server again and again."""
-    for connections in _by_consumer(evidence):
+    ended = [each for each in dict.fromkeys(_reopened(evidence)) if None not in (each.first_ns, each.end.ts_ns)]
+    for connections in grouped(ended, consumer_of).values():
         chain = _one_after_another(connections)
         if len(chain) >= _MANY:
             yield _reconnect(chain)
-
-
-def _by_consumer(evidence: Evidence) -> Iterable[list[ConnectionState]]:
-    """Return the connections that ended with a stream open which was asked for on another one, by consumer."""
-    found: dict[object, dict[int, ConnectionState]] = {}
-    for connection in _reopened(evidence):
-        if None not in (connection.first_ns, connection.end.ts_ns):
-            found.setdefault(consumer_of(connection), {})[connection.number] = connection
-    return (list(connections.values()) for connections in found.values())
 
 
 def _reopened(evidence: Evidence) -> Iterator[ConnectionState]:
@@ -441,10 +434,6 @@ def server_ended(connection: ConnectionState, streams: int, *, several: bool) ->
     return f"{server} {how} the connection of {who} at {when} with {counted(streams, 'stream')} open"
 
 
-def _listed(numbers: Iterable[int]) -> tuple[str, ...]:
-    return tuple(text for text, _ in ranges(numbers)[: words.LISTED])
-
-
 # -- rollbacks in a diagnosis -------------------------------------------------------------------------
 # Loops, whatever was granted in between, and those after which all went on.
 
@@ -470,23 +459,23 @@ class Rollbacks:
 
     def troubles(self) -> Iterator[Trouble]:
         """Yield loops that verdicts on streams do not say, and the other rollbacks of streams that are not wrong."""
-        loops: dict[int, list[Rollback]] = {}
-        others: dict[tuple[RollbackReason, int], list[Rollback]] = {}
         degrees = {
             stream: verdict.degree
             for stream, verdict in self.evidence.judged
             if stream.requests.rolled_back and verdict.situation not in _OF_STREAMS
         }
+        loops: list[Rollback] = []
+        others: list[Rollback] = []
         for each in self._every:
-            stream, number = each.attempts[-1].stream, each.stream.connection.number
+            stream = each.attempts[-1].stream
             if each.is_loop and stream in degrees:
-                loops.setdefault(number, []).append(each)
+                loops.append(each)
             elif degrees.get(stream, Degree.WRONG) is not Degree.WRONG:
-                others.setdefault((each.explanation.clause, number), []).append(each)
-        for group in loops.values():
+                others.append(each)
+        for group in grouped(loops, lambda each: each.stream.connection).values():
             yield _loop(group, self._several)
-        for (clause, _), group in others.items():
-            yield _note(clause, group, self._several)
+        for group in grouped(others, lambda each: (each.explanation.clause, each.stream.connection)).values():
+            yield _note(group[0].explanation.clause, group, self._several)
 
     def with_causes(self, trouble: Trouble, before: Iterable[str]) -> Trouble:
         """Return a trouble of rollbacks with what led to it, what its client has to take back, and how to go on."""

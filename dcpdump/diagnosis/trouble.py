@@ -2,10 +2,10 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dcpdump.capture.damage import Health
 from dcpdump.check.finding import Finding
@@ -30,6 +30,18 @@ class Command(NamedTuple):
     name: str
     options: tuple[str, ...] = ()
     connections: tuple[str, ...] = ()  #: numbers, or ranges of them; empty: all
+
+
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return items by a key, in the order in which they come."""
+    found: dict[K, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
 
 
 def on(name: str, connections: Iterable[int], *options: str) -> Command:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from dcpdump.diagnosis.trouble import speaks_dcp
+from dcpdump.diagnosis.trouble import grouped, speaks_dcp
 from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.causes import Cause
 from dcpdump.streams.dissection import Unanswered
@@ -54,6 +54,11 @@ def subject(streams: Sequence[Stream], several: bool) -> str:
     return f"{place(streams[0]) if len(streams) == 1 else counted(len(streams), 'stream')} of {of}"
 
 
+def listed(streams: Sequence[Stream]) -> str:
+    """List the vbuckets of streams behind a sentence, which names that of a single one."""
+    return "" if len(streams) == 1 else f": {listed_vbuckets(stream.vbucket for stream in streams)}"
+
+
 def listed_vbuckets(numbers: Iterable[int]) -> str:
     """List vbuckets as ranges, the first few."""
     found = ranges(numbers)
@@ -82,10 +87,7 @@ def nothing_to_show(ledger: Ledger, connections: Sequence[ConnectionState], evic
 
 def by_server(attempts: Iterable[Unanswered]) -> dict[str, list[Unanswered]]:
     """Return what was not answered, by who did not answer it."""
-    found: dict[str, list[Unanswered]] = {}
-    for each in attempts:
-        found.setdefault(each.dst, []).append(each)
-    return found
+    return grouped(attempts, lambda each: each.dst)
 
 
 def not_opened(server: str, attempts: Sequence[Unanswered]) -> str:

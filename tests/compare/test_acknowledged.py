@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from dcpdump.batch.block import blocks
-from dcpdump.compare.acknowledged import AckDissection
+from dcpdump.compare.capture_rows import AckDissection
 from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.limits import Limits
 from dcpdump.net.packet import Packet
