@@ -45,6 +45,7 @@ PATIENCE = 1000
 TICKS = 64
 #: Requests whose vbucket means something, beside the messages of streams.
 _ABOUT_ONE = frozenset({kinds.STREAM_REQ, kinds.CLOSE_STREAM, kinds.FAILOVER_LOG, kinds.FAILOVER_LOG_OLD})
+_OF_STREAMS = frozenset({kinds.STREAM_REQ, kinds.CLOSE_STREAM, kinds.SEQNO_ACK})
 _REPLIES = frozenset(opcode for opcode, message in MESSAGES.items() if message.known and message.replies)
 _DCP = frozenset(opcode for opcode, message in MESSAGES.items() if message.dcp)
 _OUT_OF_ORDER = "bytes were acknowledged before they were captured: the order of both directions is not known"
@@ -234,9 +235,8 @@ class RuleEngine:
             return None
         if stream.is_behind(run.direction):
             return None
-        if (run.first - 1) // TICKS != (run.first + run.frames - 1) // TICKS and not self._evidence_of(
-            connection
-        ).is_quiet(run):
+        looks = (run.first - 1) // TICKS != (run.first + run.frames - 1) // TICKS
+        if looks and not self._evidence_of(connection).is_quiet(run):
             return None
         events = _events(run, close, connection, stream)
         rules = self._of_runs.get(events)
@@ -459,11 +459,7 @@ def _vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
             return None
         waiting = connection.exchanges.asked(frame)
         return waiting.frame.word if waiting is not None else None if frame.record is None else frame.record.vbucket
-    return (
-        frame.word
-        if frame.opcode in kinds.STREAMED or frame.opcode in (kinds.STREAM_REQ, kinds.CLOSE_STREAM, kinds.SEQNO_ACK)
-        else None
-    )
+    return frame.word if frame.opcode in kinds.STREAMED or frame.opcode in _OF_STREAMS else None
 
 
 def _is_in_wrong_direction(frame: FrameEvent, connection: ConnectionState) -> bool:

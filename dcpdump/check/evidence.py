@@ -138,12 +138,9 @@ class PendingEvidence:
                 asked = waiting.frame
                 waited = now_ns - (asked.ts_ns or now_ns)
                 later = asked.opcode in _SAME_ORDER and answered > asked.number
-                slow = min(waited, now_ns - held_ns) >= _SLOW and (
-                    connection.end.over
-                    or (
-                        not connection.window.out_of_order and (asked.opcode != NOOP or sent - waiting.frames >= _SPOKE)
-                    )
-                )
+                spoke = asked.opcode != NOOP or sent - waiting.frames >= _SPOKE
+                certain = connection.end.over or (spoke and not connection.window.out_of_order)
+                slow = certain and min(waited, now_ns - held_ns) >= _SLOW
                 if waited < _SOON or not (later or slow or connection.end.over):
                     break  # nor are those that were sent after it
                 del unjudged[asked.number]
@@ -189,11 +186,8 @@ class PendingEvidence:
         """
         unacked = stream.prepares.unacked
         first = next(iter(unacked), None)
-        if (
-            first is None
-            or first > seqno
-            or not (self.connection.controls_known and self.connection.setup.sync_replication)
-        ):
+        replicates = self.connection.controls_known and self.connection.setup.sync_replication
+        if first is None or first > seqno or not replicates:
             return
         waited = between(unacked[first].ts_ns, until_ns)
         if waited is not None and waited >= _LAG:
@@ -206,19 +200,21 @@ class PendingEvidence:
         for over in connection.window.take_overacks(final=connection.end.over):
             if not connection.doubtful:
                 yield Delayed(Event.OVERDRAWN, over.frame, connection.no_stream, 0, over.sent + over.excess, over.sent)
-        while self._early_acks and self._is_settled(
-            self.connection.frames - self._early_acks[0][2], self._early_acks[0][0].ts_ns
-        ):
-            frame, stream, _ = self._early_acks.pop(0)
+        while self._early_acks:
+            frame, stream, frames = self._early_acks[0]
+            if not self._is_settled(connection.frames - frames, frame.ts_ns):
+                break
+            del self._early_acks[0]
             yield Delayed(Event.AHEAD, frame, stream, 0, frame.fields[0] or 0, stream.seqnos.reached)
 
     def _acknowledgements(self, frame: FrameEvent) -> Iterator[Delayed]:
         """Yield snapshots without an acknowledgement, and acknowledgements without a request."""
         connection = self.connection
-        while self._ended and self._is_settled(
-            frame.number - self._ended[0].traffic.last_frame, self._ended[0].traffic.last_ns
-        ):
-            stream = self._ended.pop(0)
+        while self._ended:
+            stream = self._ended[0]
+            if not self._is_settled(frame.number - stream.traffic.last_frame, stream.traffic.last_ns):
+                break
+            del self._ended[0]
             if stream.lost or (stream.opaque is not None and connection.lookup.shares(stream.opaque)):
                 continue
             if any(reply.opcode == MARKER for reply in stream.error_replies):

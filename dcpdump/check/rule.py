@@ -183,13 +183,12 @@ def rule(
     code: str,
     id: str,
     severity: Severity,
-    *,
-    on: tuple[int, ...],
+    *on: int,
     scope: Scope = Scope.FRAME,
     off: tuple[Suspend, ...] = (),
     status: str = "",
 ) -> Callable[[Judge], Rule]:
-    """Make a rule of the function below it: the docstring of that is its page, from the title to the source."""
+    """Make a rule of the function below it: the docstring of that is its page. ``on``: as a Rule has it."""
     return lambda judge: Rule(code, id, severity, on, scope, off, status, judge)
 
 

@@ -21,7 +21,7 @@ _BEFORE_LOGIN = frozenset({kinds.HELLO, 0x20, kinds.SASL_AUTH, kinds.SASL_STEP, 
 _UNORDERED = 0x0E
 
 
-@rule("DCP201", "C1", SUSPICIOUS, on=(Event.REQUEST,), scope=Scope.CONNECTION, status="Eaccess")
+@rule("DCP201", "C1", SUSPICIOUS, Event.REQUEST, scope=Scope.CONNECTION, status="Eaccess")
 def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Command before authentication.
 
@@ -42,7 +42,7 @@ def unauthenticated(frame: FrameEvent, connection: ConnectionState, stream: Stre
     return Remark(f"{name(frame.opcode)} after the authentication was refused", ordered=True)
 
 
-@rule("DCP202", "C2", VIOLATION, on=(Event.REQUEST,), scope=Scope.STREAM, status="Einval")
+@rule("DCP202", "C2", VIOLATION, Event.REQUEST, scope=Scope.STREAM, status="Einval")
 def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """DCP before DCP_OPEN, or opened twice.
 
@@ -67,7 +67,7 @@ def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     return f"{name(frame.opcode)} before DCP_OPEN"
 
 
-@rule("DCP203", "C3", SUSPICIOUS, on=(kinds.OPEN | RESPONSE,), scope=Scope.STREAM)
+@rule("DCP203", "C3", SUSPICIOUS, kinds.OPEN | RESPONSE, scope=Scope.STREAM)
 def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """No bucket selected.
 
@@ -80,12 +80,11 @@ def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     """
     if not frame.word or connection.setup.bucket is not None or not connection.setup.authenticated:
         return None
-    return (
-        None if any(connection.asked_for(kinds.SELECT_BUCKET)) else "DCP_OPEN was refused, and no bucket was selected"
-    )
+    under_way = any(connection.asked_for(kinds.SELECT_BUCKET))
+    return None if under_way else "DCP_OPEN was refused, and no bucket was selected"
 
 
-@rule("DCP204", "C4", VIOLATION, on=(kinds.OPEN | RESPONSE,), scope=Scope.CONNECTION, status="NotSupported")
+@rule("DCP204", "C4", VIOLATION, kinds.OPEN | RESPONSE, scope=Scope.CONNECTION, status="NotSupported")
 def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Unordered execution on a DCP connection.
 
@@ -101,7 +100,7 @@ def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return "DCP_OPEN succeeded although HELLO granted UnorderedExecution"
 
 
-@rule("DCP205", "C5", VIOLATION, on=(kinds.SASL_AUTH, kinds.SASL_STEP), scope=Scope.CONNECTION)
+@rule("DCP205", "C5", VIOLATION, kinds.SASL_AUTH, kinds.SASL_STEP, scope=Scope.CONNECTION)
 def late_login(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Authentication after DCP_OPEN.
 
@@ -117,7 +116,7 @@ def late_login(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     return f"{name(frame.opcode)} after DCP_OPEN"
 
 
-@rule("DCP206", "C6", INFO, on=(Event.CLOSING,))
+@rule("DCP206", "C6", INFO, Event.CLOSING)
 def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Connection name in use.
 
@@ -136,7 +135,7 @@ def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(f"the name is that of connection {other.number}, which the server closes now", frame=opened)
 
 
-@rule("DCP207", "C7", VIOLATION, on=(Event.WRONG_DIRECTION,), scope=Scope.CONNECTION)
+@rule("DCP207", "C7", VIOLATION, Event.WRONG_DIRECTION, scope=Scope.CONNECTION)
 def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Message that a producer does not take.
 
@@ -147,16 +146,16 @@ def to_producer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     Usual causes: DCP_OPEN with the producer flag where a consumer was meant.
     Source: dcp/producer.cc
     """
-    if (
-        connection.setup.produces is not True
-        or frame.direction == connection.producer_direction
-        or frame.opcode in (kinds.NOOP, kinds.FLUSH)
-    ):
+    if not _is_to_producer(frame, connection) or frame.opcode in (kinds.NOOP, kinds.FLUSH):
         return None
     return f"{name(frame.opcode)} sent to a producer"
 
 
-@rule("DCP208", "C8", VIOLATION, on=(Event.WRONG_DIRECTION, kinds.ADVANCED, kinds.OSO), scope=Scope.CONNECTION)
+def _is_to_producer(frame: FrameEvent, connection: ConnectionState) -> bool:
+    return connection.setup.produces is True and frame.direction != connection.producer_direction
+
+
+@rule("DCP208", "C8", VIOLATION, Event.WRONG_DIRECTION, kinds.ADVANCED, kinds.OSO, scope=Scope.CONNECTION)
 def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Message that a consumer does not take.
 
@@ -173,7 +172,7 @@ def to_consumer(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return f"{name(frame.opcode)} sent to a consumer" if frame.opcode in kinds.WANTED else None
 
 
-@rule("DCP209", "C9", VIOLATION, on=(kinds.STREAM_REQ | RESPONSE,), scope=Scope.CONNECTION, status="NotSupported")
+@rule("DCP209", "C9", VIOLATION, kinds.STREAM_REQ | RESPONSE, scope=Scope.CONNECTION, status="NotSupported")
 def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream granted without the NOOPs that it needs.
 
@@ -194,9 +193,7 @@ def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     return None
 
 
-@rule(
-    "DCP211", "C11", VIOLATION, on=(kinds.STREAM_REQ | RESPONSE,), scope=Scope.CONNECTION, status="DcpStreamIdInvalid"
-)
+@rule("DCP211", "C11", VIOLATION, kinds.STREAM_REQ | RESPONSE, scope=Scope.CONNECTION, status="DcpStreamIdInvalid")
 def sid_enabled(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream id where none is enabled, or none where it is.
 
@@ -217,7 +214,7 @@ def sid_enabled(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return "stream granted without a sid, and enable_stream_id was accepted"
 
 
-@rule("DCP214", "C14", SUSPICIOUS, on=(kinds.HELLO,))
+@rule("DCP214", "C14", SUSPICIOUS, kinds.HELLO)
 def second_hello(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """HELLO after DCP_OPEN.
 
@@ -237,17 +234,15 @@ def second_hello(frame: FrameEvent, connection: ConnectionState, stream: Stream)
 # -- controls: when they are sent, which of them may be accepted, and which are misspelt --------------
 
 #: Controls that are read when a stream is created.
-_AT_CREATION = frozenset(
-    (
-        "enable_expiry_opcode",
-        "force_value_compression",
-        "enable_sync_writes",
-        "consumer_name",
-        "flatbuffers_system_events",
-        "change_streams",
-        "max_marker_version",
-        "enable_out_of_order_snapshots",
-    )
+_AT_CREATION = (
+    "enable_expiry_opcode",
+    "force_value_compression",
+    "enable_sync_writes",
+    "consumer_name",
+    "flatbuffers_system_events",
+    "change_streams",
+    "max_marker_version",
+    "enable_out_of_order_snapshots",
 )
 #: The values that a control can have, where not any will do.
 _VALUES = {
@@ -255,17 +250,12 @@ _VALUES = {
     "set_priority": ("high", "medium", "low"),
     "enable_out_of_order_snapshots": ("true", "true_with_seqno_advanced"),
     "max_marker_version": ("2.2",),
-    **dict.fromkeys(
-        (
-            "enable_stream_id",
-            "enable_sync_writes",
-            "include_deleted_user_xattrs",
-            "v7_dcp_status_codes",
-            "flatbuffers_system_events",
-            "change_streams",
-        ),
-        ("true",),
-    ),
+    "enable_stream_id": ("true",),
+    "enable_sync_writes": ("true",),
+    "include_deleted_user_xattrs": ("true",),
+    "v7_dcp_status_codes": ("true",),
+    "flatbuffers_system_events": ("true",),
+    "change_streams": ("true",),
 }
 _SNAPPY = 0x0A  #: of the features of HELLO
 
@@ -276,7 +266,7 @@ def control_asked(frame: FrameEvent, connection: ConnectionState) -> tuple[str, 
     return ("", "") if waiting is None else (waiting.key, waiting.value)
 
 
-@rule("DCP210", "C10", SUSPICIOUS, on=(kinds.CONTROL,), scope=Scope.CONNECTION)
+@rule("DCP210", "C10", SUSPICIOUS, kinds.CONTROL, scope=Scope.CONNECTION)
 def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Control after the streams that it should change.
 
@@ -296,7 +286,7 @@ def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     return f"{key} changes nothing for the streams that are open"
 
 
-@rule("DCP212", "C12", VIOLATION, on=(kinds.CONTROL | RESPONSE,), scope=Scope.CONNECTION, status="NotSupported")
+@rule("DCP212", "C12", VIOLATION, kinds.CONTROL | RESPONSE, scope=Scope.CONNECTION, status="NotSupported")
 def exclusive(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream ids and durable writes together.
 
@@ -314,7 +304,7 @@ def exclusive(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"{key} accepted after {other}"
 
 
-@rule("DCP213", "C13", INFO, on=(kinds.CONTROL | RESPONSE,))
+@rule("DCP213", "C13", INFO, kinds.CONTROL | RESPONSE)
 def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Application that counts as a replica.
 
@@ -335,7 +325,7 @@ def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return "consumer_name and enable_sync_writes make this connection count for durable writes" if both else None
 
 
-@rule("DCP215", "C15", VIOLATION, on=(kinds.CONTROL | RESPONSE,), scope=Scope.CONNECTION)
+@rule("DCP215", "C15", VIOLATION, kinds.CONTROL | RESPONSE, scope=Scope.CONNECTION)
 def accepted(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Control accepted that is to be refused.
 
@@ -382,7 +372,7 @@ def _is_interval(value: str) -> bool:
 _NEAR = 0.85  #: of 1, which is the same
 
 
-@rule("DCP216", "C16", SUSPICIOUS, on=(kinds.CONTROL,), status="Einval")
+@rule("DCP216", "C16", SUSPICIOUS, kinds.CONTROL, status="Einval")
 def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Control key that is misspelt.
 
@@ -404,7 +394,7 @@ def misspelt(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 # -- flow control -------------------------------------------------------------------------------------
 
 
-@rule("DCP502", "B2", INFO, on=(kinds.BUFFER_ACK,), scope=Scope.CONNECTION)
+@rule("DCP502", "B2", INFO, kinds.BUFFER_ACK, scope=Scope.CONNECTION)
 def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Acknowledged by another measure.
 
@@ -430,7 +420,7 @@ def _all_in_window(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
 
 
 @skipping(_all_in_window)
-@rule("DCP503", "B3", SUSPICIOUS, on=(Event.COUNTED,), scope=Scope.CONNECTION)
+@rule("DCP503", "B3", SUSPICIOUS, Event.COUNTED, scope=Scope.CONNECTION)
 def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Flow-control buffer exceeded.
 
@@ -449,7 +439,7 @@ def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return f"{waiting}: {window.beyond + 1} messages more"
 
 
-@rule("DCP504", "B4", VIOLATION, on=(Event.OVERDRAWN,), scope=Scope.CONNECTION)
+@rule("DCP504", "B4", VIOLATION, Event.OVERDRAWN, scope=Scope.CONNECTION)
 def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Acknowledged more than was sent.
 
@@ -466,7 +456,7 @@ def overdrawn(delayed: Delayed, connection: ConnectionState, stream: Stream) -> 
     return f"{delayed.amount:,} bytes acknowledged, {delayed.limit:,} were sent"
 
 
-@rule("DCP505", "B5", SUSPICIOUS, on=(Event.STALLED,), scope=Scope.CONNECTION)
+@rule("DCP505", "B5", SUSPICIOUS, Event.STALLED, scope=Scope.CONNECTION)
 def stall(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark:
     """Window full, and no acknowledgement comes.
 
@@ -487,7 +477,7 @@ def stall(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str 
     return f"{window.outstanding:,} of {window.size or 0:,} bytes not acknowledged for {waited:,.0f} s"
 
 
-@rule("DCP506", "B6", SUSPICIOUS, on=(kinds.BUFFER_ACK | RESPONSE,))
+@rule("DCP506", "B6", SUSPICIOUS, kinds.BUFFER_ACK | RESPONSE)
 def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Acknowledgement that was answered.
 
@@ -499,7 +489,7 @@ def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     return None if frame.word else "success in answer to BUFFER_ACKNOWLEDGEMENT"
 
 
-@rule("DCP507", "B7", SUSPICIOUS, on=(kinds.BUFFER_ACK,), scope=Scope.CONNECTION)
+@rule("DCP507", "B7", SUSPICIOUS, kinds.BUFFER_ACK, scope=Scope.CONNECTION)
 def pointless(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Acknowledgement without flow control.
 
@@ -522,7 +512,7 @@ def pointless(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 # -- keep-alive ---------------------------------------------------------------------------------------
 
 
-@rule("DCP511", "N1", VIOLATION, on=(Event.OVERDUE,), scope=Scope.SINCE)
+@rule("DCP511", "N1", VIOLATION, Event.OVERDUE, scope=Scope.SINCE)
 def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | None:
     """NOOP without an answer.
 
@@ -535,12 +525,9 @@ def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Strea
     Source: dcp/producer.cc
     """
     noop = delayed.frame
-    if (
-        noop.opcode != kinds.NOOP
-        or noop.direction != connection.producer_direction
-        or not delayed.late
-        or not connection.has_both_sides
-    ):
+    if noop.opcode != kinds.NOOP or noop.direction != connection.producer_direction:
+        return None
+    if not delayed.late or not connection.has_both_sides:
         return None
     text = f"NOOP with opaque 0x{noop.opaque:08x} was not answered in {delayed.waited_ns / SECOND:,.0f} s"
     waiting = connection.exchanges.by_kind.get((noop.direction, kinds.NOOP), {}).get(noop.number)
@@ -548,7 +535,7 @@ def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Strea
     return f"{text}: frame {echo} has its opaque, and is a request (magic 0x80)" if echo else text
 
 
-@rule("DCP512", "N2", SUSPICIOUS, on=(kinds.NOOP,), scope=Scope.SINCE)
+@rule("DCP512", "N2", SUSPICIOUS, kinds.NOOP, scope=Scope.SINCE)
 def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Second NOOP before the first was answered.
 
@@ -569,7 +556,7 @@ def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(f"NOOP, though that of frame {asked.number} is not answered", ordered=True)
 
 
-@rule("DCP513", "N3", SUSPICIOUS, on=(Event.NOOPS_MISSING,), scope=Scope.CONNECTION)
+@rule("DCP513", "N3", SUSPICIOUS, Event.NOOPS_MISSING, scope=Scope.CONNECTION)
 def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark:
     """NOOPs are missing.
 
@@ -592,7 +579,7 @@ def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     return Remark(text, INFO if delayed.late else None)
 
 
-@rule("DCP514", "N4", VIOLATION, on=(kinds.NOOP,), scope=Scope.CONNECTION)
+@rule("DCP514", "N4", VIOLATION, kinds.NOOP, scope=Scope.CONNECTION)
 def unasked_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """NOOP that was not requested.
 
@@ -608,7 +595,7 @@ def unasked_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     return "NOOP, and enable_noop is not on"
 
 
-@rule("DCP515", "N5", INFO, on=(Event.SILENCE,))
+@rule("DCP515", "N5", INFO, Event.SILENCE)
 def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Silence beyond the idle timeout.
 
@@ -626,7 +613,7 @@ def silence(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return f"silent for {(frame.ts_ns - before) / SECOND:,.0f} s"
 
 
-@rule("DCP516", "N6", VIOLATION, on=(Event.WRONG_DIRECTION,))
+@rule("DCP516", "N6", VIOLATION, Event.WRONG_DIRECTION)
 def client_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """NOOP sent to a producer.
 
@@ -638,11 +625,7 @@ def client_noop(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     Usual causes: a keep-alive written for both ends; an answer with the magic of a request.
     Source: dcp/producer.cc
     """
-    if (
-        frame.opcode != kinds.NOOP
-        or connection.setup.produces is not True
-        or frame.direction == connection.producer_direction
-    ):
+    if frame.opcode != kinds.NOOP or not _is_to_producer(frame, connection):
         return None
     waiting = connection.exchanges.asked(frame)
     if waiting is None:

@@ -23,6 +23,7 @@ from dcpdump.spec import MESSAGES, find, names
 from dcpdump.spec.field import Bits, Layout
 from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
+from dcpdump.streams.learning import KEYED
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
@@ -31,23 +32,20 @@ from dcpdump.wire.value import RESERVED_IDS, decompress, read_prefix, split_xatt
 
 # -- what a message holds: lengths, keys, reserved fields ---------------------------------------------
 
-_KEYED = (*kinds.WITH_VALUES, kinds.COMMIT, kinds.ABORT)
 #: Messages of DCP that may have another datatype than 0.
 _TYPED = frozenset({*kinds.WITH_VALUES, kinds.OPEN, kinds.FLUSH, kinds.SYSTEM_EVENT})
 #: What is looked at elsewhere: by other rules, or below.
-_ELSEWHERE = frozenset(
-    {
-        Fault.LENGTHS_CONTRADICT,
-        Fault.TOO_LARGE,
-        Fault.UNKNOWN_MAGIC,
-        Fault.UNKNOWN_OPCODE,
-        Fault.UNKNOWN_FRAME_INFO,
-        Fault.UNKNOWN_DATATYPE,
-        Fault.UNKNOWN_VALUE,
-        Fault.STREAM_ID_NOT_COUNTED,
-        Fault.CUT,
-        Fault.LOST,
-    }
+_ELSEWHERE = (
+    Fault.LENGTHS_CONTRADICT,
+    Fault.TOO_LARGE,
+    Fault.UNKNOWN_MAGIC,
+    Fault.UNKNOWN_OPCODE,
+    Fault.UNKNOWN_FRAME_INFO,
+    Fault.UNKNOWN_DATATYPE,
+    Fault.UNKNOWN_VALUE,
+    Fault.STREAM_ID_NOT_COUNTED,
+    Fault.CUT,
+    Fault.LOST,
 )
 #: What no consumer takes in a record of a cache transfer, and the bytes of the smallest.
 _OF_RECORDS, _LEAST_RECORD = (Fault.WRONG_LENGTH, Fault.COLLECTION_ID), 42
@@ -71,7 +69,7 @@ def _none_refused(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
 
 
 @skipping(_none_refused)
-@rule("DCP103", "F3", VIOLATION, on=(Event.DECODED, kinds.DELETION, kinds.EXPIRATION, kinds.PREPARE, kinds.OSO))
+@rule("DCP103", "F3", VIOLATION, Event.DECODED, kinds.DELETION, kinds.EXPIRATION, kinds.PREPARE, kinds.OSO)
 def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Sections or datatype that the message cannot have.
 
@@ -96,12 +94,9 @@ def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
         return None
     text, severity = _refused(frame, connection)
     if text:
-        unchecked = frame.opcode in (kinds.ADVANCED, kinds.OSO) or (
-            frame.opcode == kinds.STREAM_END and severity is not None
-        )
-        # At those a consumer disconnects.
-        unchecked |= frame.opcode == kinds.CACHED and frame.value_length >= _LEAST_RECORD
-        status = "" if unchecked else "Einval"
+        unchecked = kinds.ADVANCED, kinds.OSO, *[kinds.STREAM_END] * (severity is not None)
+        disconnects = frame.opcode == kinds.CACHED and frame.value_length >= _LEAST_RECORD
+        status = "" if frame.opcode in unchecked or disconnects else "Einval"
         return Remark(f"{name(frame.opcode)}{text}", severity, status)
     deleted = frame.opcode == kinds.PREPARE and frame.get("deleted")
     body = _body_size(frame) if deleted or frame.opcode in (kinds.DELETION, kinds.EXPIRATION) else 0
@@ -292,7 +287,7 @@ _WITHOUT_CAS = (
 
 # What has something in a reserved field is in no run that is inspected closely.
 @skipping(lambda run, close, stream: True)
-@rule("DCP109", "F9", INFO, on=(*_RESERVED, *_WITHOUT_CAS))
+@rule("DCP109", "F9", INFO, *_RESERVED, *_WITHOUT_CAS)
 def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Reserved field that is not zero.
 
@@ -317,7 +312,7 @@ def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 
 
 @skipping(lambda run, close, stream: close.sound or not stream.connection.setup.has_collections)
-@rule("DCP110", "F10", VIOLATION, on=_KEYED)
+@rule("DCP110", "F10", VIOLATION, *KEYED)
 def collection_key(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Key without a proper collection id.
 
@@ -357,7 +352,7 @@ def _prefix_fault(key: bytes) -> str:
     return "the key is a collection id and nothing else" if prefix.size == len(key) else ""
 
 
-@rule("DCP112", "F12", VIOLATION, on=(Event.ZERO,))
+@rule("DCP112", "F12", VIOLATION, Event.ZERO)
 def zero(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Seqno 0.
 
@@ -383,7 +378,7 @@ _AROUND = 6
 
 
 @skipping(lambda run, close, stream: not any(_not_granted(bits, stream.connection) for _, bits, _ in close.packed))
-@rule("DCP104", "F4", VIOLATION, on=(Event.PACKED, Event.DECODED), scope=Scope.CONNECTION, status="Einval")
+@rule("DCP104", "F4", VIOLATION, Event.PACKED, Event.DECODED, scope=Scope.CONNECTION, status="Einval")
 def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Datatype that was not negotiated.
 
@@ -435,7 +430,7 @@ def _all_as_marked(run: DocumentRun, close: Inspected, stream: Stream) -> bool |
 
 
 @skipping(_all_as_marked)
-@rule("DCP105", "F5", VIOLATION, on=(Event.MARKED,))
+@rule("DCP105", "F5", VIOLATION, Event.MARKED)
 def value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Value that is not what its datatype says.
 
@@ -505,13 +500,7 @@ _EVENTS_ID = 1  #: the namespace of system events: of this id alone a consumer d
 
 
 @skipping(lambda run, close, stream: close.longest <= _LOGICAL)
-@rule(
-    "DCP113",
-    "F13",
-    VIOLATION,
-    on=(*kinds.WITH_VALUES, kinds.COMMIT, kinds.ABORT, kinds.SYSTEM_EVENT, kinds.OPEN, kinds.CONTROL),
-    status="Einval",
-)
+@rule("DCP113", "F13", VIOLATION, *KEYED, kinds.SYSTEM_EVENT, kinds.OPEN, kinds.CONTROL, status="Einval")
 def too_long(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Key that is too long.
 
@@ -538,7 +527,7 @@ def too_long(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     return f"the key has {length - prefix.size} bytes behind its collection id, more than {_LOGICAL}"
 
 
-@rule("DCP114", "F14", VIOLATION, on=(kinds.SYSTEM_EVENT,))
+@rule("DCP114", "F14", VIOLATION, kinds.SYSTEM_EVENT)
 def odd_event(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """System event that creates what cannot be.
 
@@ -584,7 +573,7 @@ def _none_closed(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     "DCP115",
     "F15",
     VIOLATION,
-    on=kinds.WITH_VALUES,
+    *kinds.WITH_VALUES,
     scope=Scope.STREAM,
     off=(Suspend.OUT_OF_ORDER,),
     status="UnknownCollection",

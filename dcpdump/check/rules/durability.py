@@ -22,7 +22,7 @@ _ARRIVES_NS = 10 * 10**9
 _MAY_HOLD = (FlowState.BLOCKED, FlowState.UNKNOWN)
 
 
-@rule("DCP411", "D1", VIOLATION, on=(kinds.PREPARE, kinds.COMMIT, kinds.ABORT), scope=Scope.CONNECTION)
+@rule("DCP411", "D1", VIOLATION, kinds.PREPARE, kinds.COMMIT, kinds.ABORT, scope=Scope.CONNECTION)
 def uninvited(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Durable writes that were not requested.
 
@@ -38,7 +38,7 @@ def uninvited(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"{name(frame.opcode)}, and enable_sync_writes is not on"
 
 
-@rule("DCP412", "D2", VIOLATION, on=(kinds.COMMIT, kinds.ABORT))
+@rule("DCP412", "D2", VIOLATION, kinds.COMMIT, kinds.ABORT)
 def prepared_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Decided before it was prepared.
 
@@ -57,14 +57,7 @@ def prepared_first(frame: FrameEvent, connection: ConnectionState, stream: Strea
     return Remark(f"{name(frame.opcode)} seqno {seqno} of prepared seqno {prepared}", None if prepared else SUSPICIOUS)
 
 
-@rule(
-    "DCP413",
-    "D3",
-    SUSPICIOUS,
-    on=(kinds.COMMIT, kinds.ABORT),
-    scope=Scope.STREAM,
-    off=(Suspend.FILTER, Suspend.REPLICA),
-)
+@rule("DCP413", "D3", SUSPICIOUS, kinds.COMMIT, kinds.ABORT, scope=Scope.STREAM, off=(Suspend.FILTER, Suspend.REPLICA))
 def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """COMMIT or ABORT without PREPARE.
 
@@ -89,12 +82,11 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     text = f"{name(frame.opcode)} of prepared seqno {prepared}"
     if there is not None:
         return f"{text}: open is that of seqno {there.seqno} for this key"
-    return Remark(
-        f"{text}: none is open for this key", status="KeyEnoent" if frame.opcode == kinds.COMMIT else "Einval"
-    )
+    status = "KeyEnoent" if frame.opcode == kinds.COMMIT else "Einval"
+    return Remark(f"{text}: none is open for this key", status=status)
 
 
-@rule("DCP414", "D4", INFO, on=(Event.STREAM_DONE,), scope=Scope.STREAM, off=(Suspend.FILTER,))
+@rule("DCP414", "D4", INFO, Event.STREAM_DONE, scope=Scope.STREAM, off=(Suspend.FILTER,))
 def left_undecided(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """PREPARE never resolved.
 
@@ -129,7 +121,7 @@ def _open_for_long(connection: ConnectionState, stream: Stream) -> Remark | None
     return Remark(f"{found.text}, for {span(until_ns - (found.since_ns or 0))}", SUSPICIOUS, frame=at)
 
 
-@rule("DCP415", "D5", SUSPICIOUS, on=(kinds.PREPARE,), off=(Suspend.HISTORY,))
+@rule("DCP415", "D5", SUSPICIOUS, kinds.PREPARE, off=(Suspend.HISTORY,))
 def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Second prepare of a key.
 
@@ -148,7 +140,7 @@ def prepared_twice(frame: FrameEvent, connection: ConnectionState, stream: Strea
     return f"PREPARE seqno {frame.seqno}, though that of seqno {there.seqno} is not decided"
 
 
-@rule("DCP416", "D6", VIOLATION, on=(kinds.SEQNO_ACK, Event.AHEAD), scope=Scope.CONNECTION)
+@rule("DCP416", "D6", VIOLATION, kinds.SEQNO_ACK, Event.AHEAD, scope=Scope.CONNECTION)
 def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Acknowledged seqno that cannot be.
 
@@ -171,7 +163,7 @@ def too_far(event: FrameEvent | Delayed, connection: ConnectionState, stream: St
     return f"acknowledges seqno {seqno} after {stream.acks.seqno}"
 
 
-@rule("DCP418", "D8", INFO, on=(Event.LAGGING,))
+@rule("DCP418", "D8", INFO, Event.LAGGING)
 def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str:
     """Durable write not acknowledged for long.
 
@@ -195,9 +187,7 @@ def _spoken(state: int | None) -> str:
     return f"{state} ({VBUCKET_STATE.names.get(state or 0, 'unknown')})"
 
 
-@rule(
-    "DCP521", "T1", SUSPICIOUS, on=(kinds.SET_STATE, kinds.STREAM_END, kinds.SET_STATE | RESPONSE), scope=Scope.STREAM
-)
+@rule("DCP521", "T1", SUSPICIOUS, kinds.SET_STATE, kinds.STREAM_END, kinds.SET_STATE | RESPONSE, scope=Scope.STREAM)
 def order(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Takeover steps out of order.
 
@@ -243,7 +233,7 @@ def _too_soon(reply: FrameEvent, stream: Stream) -> Remark | None:
     return Remark(text, frame=reply._replace(number=frame, ts_ns=ts_ns), ordered=True)
 
 
-@rule("DCP522", "T2", VIOLATION, on=(kinds.SET_STATE,), scope=Scope.STREAM)
+@rule("DCP522", "T2", VIOLATION, kinds.SET_STATE, scope=Scope.STREAM)
 def no_takeover(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """State set on a stream that is no takeover.
 
@@ -259,7 +249,7 @@ def no_takeover(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return "SET_VBUCKET_STATE on a stream that was not requested with takeover"
 
 
-@rule("DCP523", "T3", SUSPICIOUS, on=(kinds.SET_STATE,))
+@rule("DCP523", "T3", SUSPICIOUS, kinds.SET_STATE)
 def odd_state(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """State that no hand-over has.
 
@@ -277,7 +267,7 @@ def odd_state(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(f"SET_VBUCKET_STATE with state {_spoken(state)}", status=status)
 
 
-@rule("DCP524", "T4", VIOLATION, on=(Event.OUTSIDE,), scope=Scope.STREAM)
+@rule("DCP524", "T4", VIOLATION, Event.OUTSIDE, scope=Scope.STREAM)
 def after(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Change after the hand-over.
 
@@ -288,11 +278,7 @@ def after(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     Usual causes: a source that continues to take writes.
     Source: dcp/active_stream.cc
     """
-    handed = stream.takeover_phase is Takeover.ACTIVE
-    if (
-        not handed
-        or frame.opcode not in (*kinds.SEQUENCED, kinds.MARKER)
-        or not allows(stream.closing_phase, ClosingEvent.MESSAGE)
-    ):
+    handed = stream.takeover_phase is Takeover.ACTIVE and allows(stream.closing_phase, ClosingEvent.MESSAGE)
+    if not handed or frame.opcode not in (*kinds.SEQUENCED, kinds.MARKER):
         return None
     return f"{name(frame.opcode)} after SET_VBUCKET_STATE(active)"

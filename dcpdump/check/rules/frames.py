@@ -45,7 +45,7 @@ def unmatched(frame: FrameEvent, connection: ConnectionState) -> str:
     return "OpaqueNoMatch" if connection.setup.on("v7_dcp_status_codes") else "KeyEexists"
 
 
-@rule("DCP101", "F1", VIOLATION, on=(Event.DECODED, Event.SKIPPED), scope=Scope.CONNECTION)
+@rule("DCP101", "F1", VIOLATION, Event.DECODED, Event.SKIPPED, scope=Scope.CONNECTION)
 def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Invalid magic byte, or one that this side may not use.
 
@@ -65,16 +65,15 @@ def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
         return f"0x{frame.magic:02x} is not a magic of the protocol"
     if connection.setup.features is not None and _DUPLEX not in connection.setup.features:
         return f"magic 0x{frame.magic:02x}, but HELLO did not grant Duplex"
-    if (
-        connection.setup.opened_by is not None
-        and (frame.direction == connection.setup.opened_by.direction) is not frame.response
-    ):
-        side = "client" if frame.direction == connection.setup.opened_by.direction else "server"
-        return f"magic 0x{frame.magic:02x} from the {side}"
-    return None
+    if connection.setup.opened_by is None:
+        return None
+    by_client = frame.direction == connection.setup.opened_by.direction
+    if by_client is frame.response:
+        return None
+    return f"magic 0x{frame.magic:02x} from the {'client' if by_client else 'server'}"
 
 
-@rule("DCP102", "F2", VIOLATION, on=(Event.DECODED,), status="Einval")
+@rule("DCP102", "F2", VIOLATION, Event.DECODED, status="Einval")
 def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Lengths that contradict each other.
 
@@ -95,7 +94,7 @@ def lengths(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule("DCP106", "F6", SUSPICIOUS, on=(Event.UNREQUESTED,), scope=Scope.CONNECTION)
+@rule("DCP106", "F6", SUSPICIOUS, Event.UNREQUESTED, scope=Scope.CONNECTION)
 def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Remark:
     """Response without a request.
 
@@ -119,7 +118,7 @@ def unasked(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Re
     return Remark(text, ordered=True)
 
 
-@rule("DCP107", "F7", SUSPICIOUS, on=(Event.OVERDUE,), scope=Scope.CONNECTION)
+@rule("DCP107", "F7", SUSPICIOUS, Event.OVERDUE, scope=Scope.CONNECTION)
 def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Request without an answer.
 
@@ -141,7 +140,7 @@ def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) ->
     return text if opcode != kinds.NOOP else None  # of those DCP511 says so
 
 
-@rule("DCP108", "F8", VIOLATION, on=(Event.STRAY,), scope=Scope.STREAM)
+@rule("DCP108", "F8", VIOLATION, Event.STRAY, scope=Scope.STREAM)
 def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream id is not that of the stream.
 
@@ -165,7 +164,7 @@ def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"{name(frame.opcode)} has {has}, the stream request had {wants}"
 
 
-@rule("DCP111", "F11", VIOLATION, on=(Event.STRAY,), scope=Scope.STREAM)
+@rule("DCP111", "F11", VIOLATION, Event.STRAY, scope=Scope.STREAM)
 def vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Vbucket is not that of the stream.
 
@@ -186,7 +185,7 @@ def vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     return Remark(text, status=unmatched(frame, connection) if has_one else without_stream(connection))
 
 
-@rule("DCP116", "F16", VIOLATION, on=(kinds.FLUSH, Event.WRONG_DIRECTION), status="NotSupported")
+@rule("DCP116", "F16", VIOLATION, kinds.FLUSH, Event.WRONG_DIRECTION, status="NotSupported")
 def flush(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """DCP_FLUSH.
 
@@ -198,7 +197,7 @@ def flush(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return "DCP_FLUSH, which no server supports" if frame.opcode == kinds.FLUSH else None
 
 
-@rule("DCP117", "F17", SUSPICIOUS, on=tuple(opcode | RESPONSE for opcode in _SILENT))
+@rule("DCP117", "F17", SUSPICIOUS, *(opcode | RESPONSE for opcode in _SILENT))
 def silent(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Success reported of a message that is not answered.
 
@@ -224,7 +223,7 @@ def _is_stream_id_0(identity: int, data: bytes) -> bool:
 
 # What has stream id 0 is in no run that is inspected closely.
 @skipping(lambda run, close, stream: stream.connection.setup.produces is not False)
-@rule("DCP118", "F18", VIOLATION, on=(Event.FRAMED,))
+@rule("DCP118", "F18", VIOLATION, Event.FRAMED)
 def frame_info(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> list[Remark]:
     """Frame info that the message cannot have.
 
@@ -243,10 +242,8 @@ def frame_info(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     problems = () if frame.record is None else frame.record.frame.problems
     if not message.dcp or any(problem.code is Fault.LENGTHS_CONTRADICT for problem in problems):
         return []  # what contradicts another rule reports
-    opened_by = connection.setup.opened_by
-    to_consumer = (
-        connection.setup.produces is False and opened_by is not None and frame.direction == opened_by.direction
-    )
+    consumer_by = None if connection.setup.produces is not False else connection.setup.opened_by
+    to_consumer = consumer_by is not None and frame.direction == consumer_by.direction
     remarks = (_info_remark(message, each, data, to_consumer=to_consumer) for each, data in _infos(frame))
     return list(dict.fromkeys(each for each in remarks if each is not None))
 

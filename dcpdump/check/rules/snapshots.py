@@ -6,6 +6,7 @@ from dcpdump.check.rules.frames import name
 from dcpdump.spec import names
 from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
+from dcpdump.streams.learning import KEYED
 from dcpdump.streams.phases import Phase, PhaseEvent, allows
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
@@ -17,7 +18,7 @@ _KNOWN_BITS = 0x3F
 _OF_DISK = {"2.1": VIOLATION, "2.2": SUSPICIOUS, "2.2-pre": SUSPICIOUS}
 
 
-@rule("DCP301", "S1", VIOLATION, on=(kinds.MARKER,), status="Einval")
+@rule("DCP301", "S1", VIOLATION, kinds.MARKER, status="Einval")
 def backwards(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Snapshot that ends before it starts.
 
@@ -34,7 +35,7 @@ def backwards(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"snapshot {marker.start}..{marker.end}"
 
 
-@rule("DCP302", "S2", VIOLATION, on=(kinds.MARKER,), scope=Scope.CONNECTION)
+@rule("DCP302", "S2", VIOLATION, kinds.MARKER, scope=Scope.CONNECTION)
 def flags(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Snapshot type that does not fit.
 
@@ -85,19 +86,15 @@ def _of_stream(bits: int, stream: Stream) -> Remark | None:
     if stream.flags & names.DISK_ONLY:
         return Remark("memory snapshot on a disk-only stream", scope=Scope.STREAM)
     before = stream.marker
-    if (
-        bits & names.CHECKPOINT
-        or before is None
-        or stream.needs_marker
-        or not before.flags & names.DISK
-        or stream.oso_ended
-    ):
+    if before is None or stream.needs_marker or stream.oso_ended:
+        return None
+    if bits & names.CHECKPOINT or not before.flags & names.DISK:
         return None
     text = f"snapshot type 0x{bits:x} has no checkpoint flag, and is the first from memory behind a backfill"
     return Remark(text, INFO, scope=Scope.SNAPSHOT)
 
 
-@rule("DCP303", "S3", VIOLATION, on=(kinds.MARKER,), scope=Scope.CONNECTION)
+@rule("DCP303", "S3", VIOLATION, kinds.MARKER, scope=Scope.CONNECTION)
 def version(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Marker in a version that was not agreed on.
 
@@ -124,7 +121,7 @@ def version(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule("DCP314", "S14", VIOLATION, on=(kinds.MARKER,))
+@rule("DCP314", "S14", VIOLATION, kinds.MARKER)
 def beyond(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Seqnos of a marker beyond its end.
 
@@ -153,7 +150,7 @@ def beyond(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     return None
 
 
-@rule("DCP316", "S16", VIOLATION, on=(kinds.MARKER,))
+@rule("DCP316", "S16", VIOLATION, kinds.MARKER)
 def completed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Completed seqno where it means nothing, or missing where it is needed.
 
@@ -187,7 +184,7 @@ def _first(stream: Stream) -> bool:
 
 
 @skipping(lambda run, close, stream: not _first_is_far(stream, run.first_seqno))
-@rule("DCP304", "S4", SUSPICIOUS, on=(kinds.MARKER, Event.FIRST), scope=Scope.STREAM, off=(Suspend.REPLICA,))
+@rule("DCP304", "S4", SUSPICIOUS, kinds.MARKER, Event.FIRST, scope=Scope.STREAM, off=(Suspend.REPLICA,))
 def first_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """First snapshot does not begin where the client is.
 
@@ -222,16 +219,12 @@ def _first_is_far(stream: Stream, seqno: int) -> bool:
     request, marker = stream.grant, stream.marker
     if request is None or marker is None or stream.traffic.snapshots != 1 or stream.seqnos.since_marker:
         return False
-    if (
-        marker.flags & (names.DISK | names.CHECKPOINT)
-        or stream.traffic.oso_snapshots
-        or request.bits & names.FROM_LATEST
-    ):
+    if marker.flags & (names.DISK | names.CHECKPOINT) or request.bits & names.FROM_LATEST:
         return False
-    return max(request.start, request.snap_start) + 1 < marker.start < seqno
+    return not stream.traffic.oso_snapshots and max(request.start, request.snap_start) + 1 < marker.start < seqno
 
 
-@rule("DCP323", "S23", SUSPICIOUS, on=(kinds.MARKER,), scope=Scope.STREAM)
+@rule("DCP323", "S23", SUSPICIOUS, kinds.MARKER, scope=Scope.STREAM)
 def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """First snapshot starts below the requested one.
 
@@ -261,7 +254,7 @@ def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     "DCP306",
     "S6",
     SUSPICIOUS,
-    on=(Event.FIRST,),
+    Event.FIRST,
     scope=Scope.SNAPSHOT,
     off=(Suspend.FILTER, Suspend.REPLICA, Suspend.HISTORY, Suspend.OUT_OF_ORDER),
 )
@@ -288,7 +281,7 @@ def _begins_elsewhere(stream: Stream, seqno: int) -> bool:
     return marker.start > seqno or (marker.start != seqno and not marker.flags & names.CHECKPOINT)
 
 
-@rule("DCP309", "S9", SUSPICIOUS, on=(kinds.MARKER,), scope=Scope.SNAPSHOT)
+@rule("DCP309", "S9", SUSPICIOUS, kinds.MARKER, scope=Scope.SNAPSHOT)
 def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Snapshots overlap.
 
@@ -317,7 +310,7 @@ def overlap(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return Remark(text, INFO if joined or old else None)
 
 
-@rule("DCP310", "S10", VIOLATION, on=(kinds.MARKER,), scope=Scope.SNAPSHOT)
+@rule("DCP310", "S10", VIOLATION, kinds.MARKER, scope=Scope.SNAPSHOT)
 def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Snapshots go backwards.
 
@@ -340,7 +333,7 @@ def snapshot_back(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return Remark(text, status="Erange" if refused else "")
 
 
-@rule("DCP313", "S13", SUSPICIOUS, on=(kinds.MARKER,), scope=Scope.SNAPSHOT)
+@rule("DCP313", "S13", SUSPICIOUS, kinds.MARKER, scope=Scope.SNAPSHOT)
 def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Snapshot left unfinished.
 
@@ -378,14 +371,7 @@ def _all_once(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
 
 
 @skipping(_all_once)
-@rule(
-    "DCP317",
-    "S17",
-    VIOLATION,
-    on=(*kinds.DOCUMENTS, kinds.COMMIT, kinds.PREPARE, kinds.ABORT),
-    scope=Scope.SNAPSHOT,
-    off=(Suspend.HISTORY,),
-)
+@rule("DCP317", "S17", VIOLATION, *KEYED, scope=Scope.SNAPSHOT, off=(Suspend.HISTORY,))
 def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Key twice in a snapshot.
 
@@ -410,7 +396,7 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return Remark(text, SUSPICIOUS if marker.flags & names.DISK and stream.may_be_of_replica else None)
 
 
-@rule("DCP318", "S18", VIOLATION, on=(kinds.OSO, kinds.MARKER, Event.DISORDERED), scope=Scope.SNAPSHOT)
+@rule("DCP318", "S18", VIOLATION, kinds.OSO, kinds.MARKER, Event.DISORDERED, scope=Scope.SNAPSHOT)
 def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Out-of-order snapshot out of place.
 
@@ -448,7 +434,7 @@ def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     return None
 
 
-@rule("DCP320", "S20", VIOLATION, on=(Event.UNACKNOWLEDGED, Event.ACK_UNASKED), scope=Scope.CONNECTION)
+@rule("DCP320", "S20", VIOLATION, Event.UNACKNOWLEDGED, Event.ACK_UNASKED, scope=Scope.CONNECTION)
 def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Snapshot not acknowledged, or acknowledged unasked.
 
@@ -471,7 +457,7 @@ def acknowledged(delayed: Delayed, connection: ConnectionState, stream: Stream) 
     return text if stream.end is not None and stream.state == names.ACTIVE else None
 
 
-@rule("DCP322", "S22", SUSPICIOUS, on=(kinds.COMMIT,), off=(Suspend.REPLICA,))
+@rule("DCP322", "S22", SUSPICIOUS, kinds.COMMIT, off=(Suspend.REPLICA,))
 def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Commit in a disk snapshot.
 
@@ -491,13 +477,13 @@ def disk_commit(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
 # -- the order of seqnos ------------------------------------------------------------------------------
 
 
-@skipping(
-    lambda run, close, stream: (
-        stream.marker is None
-        or (close.rising and stream.marker.start <= run.first_seqno and run.last_seqno <= stream.marker.end)
-    )
-)
-@rule("DCP401", "S11", VIOLATION, on=kinds.SEQUENCED, scope=Scope.SNAPSHOT, off=(Suspend.OUT_OF_ORDER,))
+def _all_in_snapshot(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
+    marker = stream.marker
+    return marker is None or (close.rising and marker.start <= run.first_seqno and run.last_seqno <= marker.end)
+
+
+@skipping(_all_in_snapshot)
+@rule("DCP401", "S11", VIOLATION, *kinds.SEQUENCED, scope=Scope.SNAPSHOT, off=(Suspend.OUT_OF_ORDER,))
 def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Seqno outside its snapshot.
 
@@ -528,7 +514,7 @@ def _all_rising(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     "DCP402",
     "S12",
     VIOLATION,
-    on=kinds.SEQUENCED,
+    *kinds.SEQUENCED,
     scope=Scope.SNAPSHOT,
     off=(Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER),
 )
@@ -566,7 +552,7 @@ def _lost_since_last(connection: ConnectionState, stream: Stream) -> bool:
     return bool(torn) and connection.lost.frame >= stream.traffic.last_frame
 
 
-@rule("DCP403", "S15", SUSPICIOUS, on=(kinds.ADVANCED,), scope=Scope.STREAM)
+@rule("DCP403", "S15", SUSPICIOUS, kinds.ADVANCED, scope=Scope.STREAM)
 def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """SEQNO_ADVANCED where it is not sent.
 

@@ -16,7 +16,7 @@ from dcpdump.streams.stream import Stream
 # -- stream requests, and what is answered to them ----------------------------------------------------
 
 
-@rule("DCP221", "L1", VIOLATION, on=(kinds.STREAM_REQ,), status="Erange")
+@rule("DCP221", "L1", VIOLATION, kinds.STREAM_REQ, status="Erange")
 def request_range(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream request whose range is out of order.
 
@@ -37,7 +37,7 @@ def request_range(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return f"start seqno {start} is above end seqno {end}" if start > end else None
 
 
-@rule("DCP222", "L2", VIOLATION, on=(kinds.STREAM_REQ | RESPONSE,), scope=Scope.STREAM, status="KeyEexists")
+@rule("DCP222", "L2", VIOLATION, kinds.STREAM_REQ | RESPONSE, scope=Scope.STREAM, status="KeyEexists")
 def second_stream(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Second live stream of a vbucket.
 
@@ -61,7 +61,9 @@ def second_stream(frame: FrameEvent, connection: ConnectionState, stream: Stream
     "DCP224",
     "L4",
     VIOLATION,
-    on=(kinds.STREAM_REQ | RESPONSE, kinds.FAILOVER_LOG | RESPONSE, kinds.FAILOVER_LOG_OLD | RESPONSE),
+    kinds.STREAM_REQ | RESPONSE,
+    kinds.FAILOVER_LOG | RESPONSE,
+    kinds.FAILOVER_LOG_OLD | RESPONSE,
 )
 def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Failover log that is empty or out of order.
@@ -90,7 +92,7 @@ def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule("DCP228", "L8", SUSPICIOUS, on=(kinds.ADD_STREAM | RESPONSE,), scope=Scope.CONNECTION)
+@rule("DCP228", "L8", SUSPICIOUS, kinds.ADD_STREAM | RESPONSE, scope=Scope.CONNECTION)
 def added(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """ADD_STREAM answered with another stream.
 
@@ -112,7 +114,7 @@ def added(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return f"ADD_STREAM response names opaque 0x{opaque:08x}, which no stream has"
 
 
-@rule("DCP230", "L10", SUSPICIOUS, on=(kinds.STREAM_REQ,))
+@rule("DCP230", "L10", SUSPICIOUS, kinds.STREAM_REQ)
 def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Opaque of another live stream.
 
@@ -133,7 +135,7 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return Remark(text, INFO) if connection.lookup.requests == 1 else None
 
 
-@rule("DCP237", "L17", VIOLATION, on=(kinds.STREAM_REQ | RESPONSE,), scope=Scope.STREAM)
+@rule("DCP237", "L17", VIOLATION, kinds.STREAM_REQ | RESPONSE, scope=Scope.STREAM)
 def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Stream granted whose request had to be refused.
 
@@ -161,7 +163,7 @@ def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     return None
 
 
-@rule("DCP242", "L22", SUSPICIOUS, on=(Event.SKIPPED_CHANGES,))
+@rule("DCP242", "L22", SUSPICIOUS, Event.SKIPPED_CHANGES)
 def resumed_beyond(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | None:
     """Resumed beyond what was received.
 
@@ -184,7 +186,7 @@ def resumed_beyond(delayed: Delayed, connection: ConnectionState, stream: Stream
 # -- rollbacks, what is made of them, and that they are sent where they are due -----------------------
 
 
-@rule("DCP225", "L5", VIOLATION, on=(kinds.STREAM_REQ | RESPONSE,))
+@rule("DCP225", "L5", VIOLATION, kinds.STREAM_REQ | RESPONSE)
 def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Rollback without a usable seqno.
 
@@ -205,7 +207,7 @@ def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Strea
     return f"rollback to {seqno}, above the requested start {request.start}"
 
 
-@rule("DCP226", "L6", SUSPICIOUS, on=(kinds.STREAM_REQ,), scope=Scope.CONNECTION)
+@rule("DCP226", "L6", SUSPICIOUS, kinds.STREAM_REQ, scope=Scope.CONNECTION)
 def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Rollback that was not obeyed.
 
@@ -229,7 +231,7 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return f"asks from {start} again, though it was told {seqno}"
 
 
-@rule("DCP227", "L7", SUSPICIOUS, on=(kinds.STREAM_REQ | RESPONSE,))
+@rule("DCP227", "L7", SUSPICIOUS, kinds.STREAM_REQ | RESPONSE)
 def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Rollback loop.
 
@@ -246,7 +248,7 @@ def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str 
     return f"rolled back to {seqno} for the {LOOP + 1}th time" if again else None
 
 
-@rule("DCP238", "L18", VIOLATION, on=(kinds.STREAM_REQ | RESPONSE,), scope=Scope.STREAM, status="Rollback")
+@rule("DCP238", "L18", VIOLATION, kinds.STREAM_REQ | RESPONSE, scope=Scope.STREAM, status="Rollback")
 def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream granted although a rollback was due.
 
@@ -272,7 +274,7 @@ def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     return None
 
 
-@rule("DCP241", "L21", VIOLATION, on=(Event.WRONG_ROLLBACK,))
+@rule("DCP241", "L21", VIOLATION, Event.WRONG_ROLLBACK)
 def misdirected(delayed: Delayed, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Rollback to another seqno than was due.
 
@@ -308,7 +310,7 @@ def _is_outside(frame: FrameEvent, stream: Stream) -> bool:
     return out and frame.opcode in (*kinds.SEQUENCED, kinds.FLUSH) and stream.end is None
 
 
-@rule("DCP223", "L3", VIOLATION, on=(Event.OUTSIDE, Event.STRAY), scope=Scope.STREAM)
+@rule("DCP223", "L3", VIOLATION, Event.OUTSIDE, Event.STRAY, scope=Scope.STREAM)
 def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Message of a stream that is not open.
 
@@ -332,7 +334,7 @@ def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     return Remark(f"{name(frame.opcode)} of a stream that was not granted", status=without_stream(connection))
 
 
-@rule("DCP229", "L9", VIOLATION, on=(Event.STRAY, kinds.SEQNO_ACK), scope=Scope.STREAM)
+@rule("DCP229", "L9", VIOLATION, Event.STRAY, kinds.SEQNO_ACK, scope=Scope.STREAM)
 def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Opaque is not that of the stream.
 
@@ -355,12 +357,11 @@ def opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
     if known is None or known.doubtful:
         return None
     status = "" if frame.opcode == kinds.SEQNO_ACK else unmatched(frame, connection)
-    return Remark(
-        f"{name(frame.opcode)} has opaque 0x{frame.opaque:08x}, its stream has 0x{known.opaque or 0:08x}", status=status
-    )
+    text = f"{name(frame.opcode)} has opaque 0x{frame.opaque:08x}, its stream has 0x{known.opaque or 0:08x}"
+    return Remark(text, status=status)
 
 
-@rule("DCP234", "L14", VIOLATION, on=(Event.OUTSIDE,), scope=Scope.STREAM)
+@rule("DCP234", "L14", VIOLATION, Event.OUTSIDE, scope=Scope.STREAM)
 def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Stream that does not begin with a marker.
 
@@ -377,7 +378,7 @@ def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(f"the stream begins with {name(frame.opcode)}", status=_out_of_range(frame))
 
 
-@rule("DCP235", "L15", VIOLATION, on=(Event.OUTSIDE,), scope=Scope.STREAM)
+@rule("DCP235", "L15", VIOLATION, Event.OUTSIDE, scope=Scope.STREAM)
 def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Change outside any snapshot.
 
@@ -400,7 +401,7 @@ def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     return Remark(f"{name(frame.opcode)} before any marker", status=_out_of_range(frame))
 
 
-@rule("DCP236", "L16", VIOLATION, on=(kinds.CACHED, kinds.CACHED_END, kinds.MARKER), scope=Scope.STREAM)
+@rule("DCP236", "L16", VIOLATION, kinds.CACHED, kinds.CACHED_END, kinds.MARKER, scope=Scope.STREAM)
 def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Cache transfer out of place.
 
@@ -417,11 +418,8 @@ def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     if request is None:
         return None
     if frame.opcode == kinds.MARKER:
-        early = (
-            request.bits & CACHE_TRANSFER
-            and stream.phase is Phase.CACHE_TRANSFER
-            and stream.traffic.count(kinds.CACHED)
-        )
+        in_it = request.bits & CACHE_TRANSFER and stream.phase is Phase.CACHE_TRANSFER
+        early = in_it and stream.traffic.count(kinds.CACHED)
         return "snapshot marker before the cache transfer ended" if early else None
     if not request.bits & CACHE_TRANSFER:
         return f"{name(frame.opcode)} on a stream that was not requested with cache-transfer"
@@ -436,7 +434,7 @@ def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return None
 
 
-@rule("DCP240", "L20", INFO, on=(kinds.STREAM_REQ | RESPONSE,))
+@rule("DCP240", "L20", INFO, kinds.STREAM_REQ | RESPONSE)
 def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Two servers stream one vbucket.
 
@@ -472,7 +470,7 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 _OK, _CLOSED, _STATE, _DISCONNECTED, _SLOW, _BACKFILL, _ROLLBACK, _EMPTY, _PRIVILEGES = range(9)
 
 
-@rule("DCP231", "L11", SUSPICIOUS, on=(kinds.STREAM_END,), scope=Scope.STREAM, off=(Suspend.FILTER,))
+@rule("DCP231", "L11", SUSPICIOUS, kinds.STREAM_END, scope=Scope.STREAM, off=(Suspend.FILTER,))
 def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Stream ended Ok before its end.
 
@@ -497,7 +495,7 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return Remark(text, None if connection.setup.between_nodes else INFO)
 
 
-@rule("DCP232", "L12", SUSPICIOUS, on=(kinds.STREAM_END,), scope=Scope.STREAM)
+@rule("DCP232", "L12", SUSPICIOUS, kinds.STREAM_END, scope=Scope.STREAM)
 def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Stream ended for a reason that does not fit.
 
@@ -521,7 +519,7 @@ def odd_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     return None
 
 
-@rule("DCP239", "L19", VIOLATION, on=(kinds.CLOSE_STREAM | RESPONSE,), scope=Scope.CONNECTION, status="KeyEnoent")
+@rule("DCP239", "L19", VIOLATION, kinds.CLOSE_STREAM | RESPONSE, scope=Scope.CONNECTION, status="KeyEnoent")
 def closed_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """CLOSE_STREAM of no stream that succeeds.
 
