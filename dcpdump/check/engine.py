@@ -98,15 +98,15 @@ class RuleEngine:
             frame = frame._replace(before=None)
         if not frame.whole:
             if frame.shape is HIDDEN:
-                self.ask(Event.DECODED, frame, connection)
+                self.ask(Event.DECODED, frame, connection.no_stream)
             ledger.learn_placed(connection, frame)
             return
         if evidence.waiting:
             self._release(evidence, frame.direction)
         if frame.record is not None or frame.server:
-            self.ask(Event.DECODED, frame, connection)
+            self.ask(Event.DECODED, frame, connection.no_stream)
         if frame.magic == ALT_CLIENT_REQUEST:
-            self.ask(Event.FRAMED, frame, connection)
+            self.ask(Event.FRAMED, frame, connection.no_stream)
         if not frame.number % TICKS:
             self._look(frame, evidence)
         if frame.server:
@@ -130,16 +130,14 @@ class RuleEngine:
         """Take documents of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
         connection, close = self.ledger.connections.get(run.connection), run.close
         stream = None if connection is None else connection.lookup.current.get(stream_key(run.word, run.stream_id))
-        broken = None
-        if connection is not None and stream is not None and close is not None:
-            broken = self._broken(run, close, connection, stream)
+        broken = None if stream is None or close is None else self._broken(run, close, stream)
         if connection is None or stream is None or broken is None:
             for frame in run.each():
                 self.feed(frame)
             return
         self._release(self._evidence_of(connection), run.direction)
         for rule, those in broken:
-            self._add_run(rule, those, run, connection, stream)
+            self._add_run(rule, those, run, stream)
         if connection.window.needs_each(run.size):
             self.ledger.feed_run(run)
         else:
@@ -184,7 +182,7 @@ class RuleEngine:
         """Count a stream of which nothing more comes, and ask about it."""
         self.streams += 1
         for delayed in at_end(stream, clients, self.ledger) if self._asks else ():
-            self._ask_delayed(delayed)
+            self.ask(delayed.event, delayed, delayed.stream)
         if stream.granted or stream.traffic.last_frame:
             self.partly += stream.doubtful
             if stream.end is None:
@@ -203,7 +201,7 @@ class RuleEngine:
         evidence = self._evidence_of(connection)
         if evidence.last is not None:
             self._look(evidence.last, evidence)
-            self.ask(Event.CLOSING, evidence.last, connection)
+            self.ask(Event.CLOSING, evidence.last, connection.no_stream)
         connection.unlink()
 
     def _evidence_of(self, connection: ConnectionState) -> PendingEvidence:
@@ -215,20 +213,19 @@ class RuleEngine:
     def _ask_before(self, frame: FrameEvent, connection: ConnectionState) -> None:
         """Ask about what lies between a frame and the one before it."""
         if frame.before is not None and frame.before.skipped and connection.sides[frame.direction].frames:
-            self.ask(Event.SKIPPED, frame, connection)
+            self.ask(Event.SKIPPED, frame, connection.no_stream)
         latest_ns = connection.sides[frame.direction].latest_ns
         if latest_ns is not None and frame.ts_ns is not None and frame.ts_ns - latest_ns > IDLE_TIMEOUT_NS:
-            self.ask(Event.SILENCE, frame, connection)
+            self.ask(Event.SILENCE, frame, connection.no_stream)
 
     def _look(self, frame: FrameEvent, evidence: PendingEvidence) -> None:
         for delayed in evidence.look(frame):
-            self._ask_delayed(delayed, frame)
+            self.ask(delayed.event, delayed, delayed.stream, frame)
 
-    def _broken(
-        self, run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream
-    ) -> list[tuple[Rule, Broken]] | None:
+    def _broken(self, run: DocumentRun, close: Inspected, stream: Stream) -> list[tuple[Rule, Broken]] | None:
         """Return which rules a run breaks that just continues its stream; None where it may be more than that."""
-        before, found = connection.sides[run.direction].latest_ns, []
+        connection, found = stream.connection, []
+        before = connection.sides[run.direction].latest_ns
         if before is None or run.first_ns - before > IDLE_TIMEOUT_NS or run.pause_ns > IDLE_TIMEOUT_NS:
             return None
         if run.direction != connection.producer_direction or not stream.continues_with(run.opaque):
@@ -238,7 +235,7 @@ class RuleEngine:
         looks = (run.first - 1) // TICKS != (run.first + run.frames - 1) // TICKS
         if looks and not self._evidence_of(connection).is_quiet(run):
             return None
-        events = _events(run, close, connection, stream)
+        events = _events(run, close, stream)
         rules = self._of_runs.get(events)
         if rules is None:
             rules = self._of_runs[events] = dict.fromkeys(rule for event in events for rule, _ in self._on[event])
@@ -252,7 +249,7 @@ class RuleEngine:
 
     def _done(self, frame: FrameEvent, stream: Stream) -> None:
         """Ask about a stream that is over."""
-        self.ask(Event.STREAM_DONE, frame, stream.connection, stream)
+        self.ask(Event.STREAM_DONE, frame, stream)
         self._evidence_of(stream.connection).finish(stream)
 
     # -- messages of a stream ---------------------------------------------------------------------------
@@ -263,23 +260,23 @@ class RuleEngine:
         if stream is None:
             place = find_place(connection, frame)
             if place.stray is not None:
-                self.ask(Event.STRAY, frame, connection, place.stray)
+                self.ask(Event.STRAY, frame, place.stray)
             stream = ledger.begin(connection, frame) if place.begins else place.stream
             if stream is not None:
                 ledger.notice(frame, stream)
                 if place.outside:
-                    self.ask(Event.OUTSIDE, frame, connection, stream)
+                    self.ask(Event.OUTSIDE, frame, stream)
             if stream is None or (stream.end is not None and not stream.needs_marker):
                 ledger.learn_message(connection, frame, stream)
                 return
         opcode = frame.opcode
         if opcode == kinds.MARKER:
             connection.incoming = snapshot_of(frame)
-        for event in _events_of(frame, connection, stream):  # nearly all frames come here
+        for event in _events_of(frame, stream):  # nearly all frames come here
             for rule, judge in self._on[event]:
                 answer = judge(frame, connection, stream)
                 if answer:
-                    self._add(rule, answer, frame, connection, stream, 1 - frame.direction)
+                    self._add(rule, answer, frame, stream, 1 - frame.direction)
         ledger.learn_message(connection, frame, stream)
         if opcode == kinds.STREAM_END:
             self._done(frame, stream)
@@ -290,15 +287,15 @@ class RuleEngine:
         opcode = frame.opcode
         stream = connection.no_stream
         if opcode in _DCP and _is_in_wrong_direction(frame, connection):
-            self.ask(Event.WRONG_DIRECTION, frame, connection)
+            self.ask(Event.WRONG_DIRECTION, frame, connection.no_stream)
             self.ledger.learn(connection, frame)
             return
         if opcode == kinds.SEQNO_ACK:
             stream = connection.stream_of(frame) or connection.lookup.by_opaque.get(frame.opaque) or stream
             evidence.acknowledge_seqno(frame, stream)
-        self.ask(opcode, frame, connection, stream)
+        self.ask(opcode, frame, stream)
         if opcode in _REPLIES:
-            self.ask(Event.REQUEST, frame, connection)
+            self.ask(Event.REQUEST, frame, connection.no_stream)
         self.ledger.learn(connection, frame)
         evidence.last = kept(frame)
 
@@ -307,7 +304,7 @@ class RuleEngine:
         stream = connection.lookup.by_opaque.get(frame.opaque) if opcode in kinds.STREAMED else None
         if stream is None or connection.lookup.shares(frame.opaque):
             stream = connection.no_stream
-        self.ask(opcode | RESPONSE, frame, connection, stream)
+        self.ask(opcode | RESPONSE, frame, stream)
         if opcode == kinds.STREAM_REQ and not frame.word:  # it takes the place of another stream
             waiting = connection.exchanges.asked(frame)
             before = None if waiting is None or waiting.request is None else waiting.request.still_open
@@ -321,29 +318,17 @@ class RuleEngine:
     # what it says becomes "unknown"; where one of its other suspensions is in force, it is left out. Verdicts wait
     # until the other direction goes on without a loss. No rule affects what another finds.
 
-    def ask(
-        self,
-        event: int,
-        frame: FrameEvent,
-        connection: ConnectionState,
-        stream: Stream | None = None,
-        delayed: Delayed | None = None,
-        now: FrameEvent | None = None,
-    ) -> None:
+    def ask(self, event: int, what: FrameEvent | Delayed, stream: Stream, now: FrameEvent | None = None) -> None:
         """Ask the rules of an event about a frame, or what became clear of it. ``now``: the one at hand, if another."""
-        stream = connection.no_stream if stream is None else stream
+        frame, connection = what.frame if isinstance(what, Delayed) else what, stream.connection
         for rule, judge in self._on[event]:
-            answer = judge(delayed or frame, connection, stream)
+            answer = judge(what, connection, stream)
             if answer:
-                self._add(rule, answer, frame, connection, stream, 1 - (now or frame).direction)
+                self._add(rule, answer, frame, stream, 1 - (now or frame).direction)
 
-    def _ask_delayed(self, delayed: Delayed, now: FrameEvent | None = None) -> None:
-        self.ask(delayed.event, delayed.frame, delayed.stream.connection, delayed.stream, delayed, now)
-
-    def _add_run(
-        self, rule: Rule, broken: Broken, run: DocumentRun, connection: ConnectionState, stream: Stream
-    ) -> None:
+    def _add_run(self, rule: Rule, broken: Broken, run: DocumentRun, stream: Stream) -> None:
         """Make findings of the frames of a run that break a rule, and one that counts those that are not shown."""
+        connection = stream.connection
         place = rule.code, connection.number, stream.vbucket, stream.stream_id
         places, met = broken.places, self._in_runs[place]
         self._in_runs[place] += len(places)
@@ -351,16 +336,14 @@ class RuleEngine:
         frames = run.each() if left else []
         for at in places[:left]:
             frame = frames[at]
-            self._add(rule, rule.judge(frame, connection, stream), frame, connection, stream, 1 - frame.direction)
+            self._add(rule, rule.judge(frame, connection, stream), frame, stream, 1 - frame.direction)
         for at in places[left : left + 1]:
             number, vbucket, times = run.first + at, stream.vbucket, len(places) - left
             last = run.first + places[-1]
             counted = Finding(rule, broken.severity, "", connection.number, number, None, vbucket, stream.stream_id)
             self._emit(replace(counted, times=times, last=last))
 
-    def _add(
-        self, rule: Rule, answer: Answer, frame: FrameEvent, connection: ConnectionState, stream: Stream, waits_for: int
-    ) -> None:
+    def _add(self, rule: Rule, answer: Answer, frame: FrameEvent, stream: Stream, waits_for: int) -> None:
         """Make findings of what a rule says, unless that is forbidden here.
 
         ``waits_for``: the direction that has to continue without a loss before they are verdicts.
@@ -368,11 +351,12 @@ class RuleEngine:
         if rule.off and stream.known and not _suspended(stream).isdisjoint(rule.off):
             return
         doubted = Suspend.REPLICA in rule.off and stream.known and stream.may_be_of_replica
+        connection = stream.connection
         evidence = self._evidence_of(connection)
         answer = Remark(answer) if isinstance(answer, str) else answer
         for remark in (answer,) if isinstance(answer, Remark) else answer or ():
             scope = remark.scope or rule.scope
-            reason = _reason(scope, frame, connection, stream if stream.known else None)
+            reason = _reason(scope, frame, stream)
             if not reason and doubted:
                 reason = Suspend.REPLICA.text
             if not reason and remark.ordered and connection.window.out_of_order:
@@ -387,7 +371,7 @@ class RuleEngine:
                 connection.number,
                 at.number,
                 at.ts_ns,
-                _vbucket(at, connection, stream),
+                _vbucket(at, stream),
                 stream.stream_id if stream.known else at.stream_id,
                 remark.status or rule.status,
                 reason,
@@ -430,15 +414,16 @@ def _suspended(stream: Stream) -> set[Suspend]:
     return found
 
 
-def _reason(scope: Scope, frame: FrameEvent, connection: ConnectionState, stream: Stream | None) -> str:
+def _reason(scope: Scope, frame: FrameEvent, stream: Stream) -> str:
     """Return why there is no verdict; nothing where there may be one."""
+    connection = stream.connection
     if frame.weak:
         return CARVED if connection.carved else "the frame was found on weak evidence after a loss"
     if scope is Scope.FRAME:
         return ""
     if scope is Scope.SINCE:
         return connection.lost.text if connection.torn else ""
-    if scope is Scope.CONNECTION or stream is None:
+    if scope is Scope.CONNECTION or not stream.known:
         if connection.late:
             return "the start of the connection was not captured"
         return connection.lost.text if connection.torn else ""
@@ -450,14 +435,14 @@ def _reason(scope: Scope, frame: FrameEvent, connection: ConnectionState, stream
     return stream.knowledge.reason or (connection.lost.text if stream.lost else Suspend.START.text)
 
 
-def _vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> int | None:
+def _vbucket(frame: FrameEvent, stream: Stream) -> int | None:
     """Return the vbucket that a finding is about; None where it is about the connection."""
     if stream.known:
         return stream.vbucket
     if frame.response:
         if frame.opcode not in _ABOUT_ONE:
             return None
-        waiting = connection.exchanges.asked(frame)
+        waiting = stream.connection.exchanges.asked(frame)
         return waiting.frame.word if waiting is not None else None if frame.record is None else frame.record.vbucket
     return frame.word if frame.opcode in kinds.STREAMED or frame.opcode in _OF_STREAMS else None
 
@@ -474,10 +459,10 @@ def _is_in_wrong_direction(frame: FrameEvent, connection: ConnectionState) -> bo
     return False
 
 
-def _events_of(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> list[int]:
+def _events_of(frame: FrameEvent, stream: Stream) -> list[int]:
     """Return the events that a message of a stream is, or another request."""
     events = [frame.opcode]
-    if connection.window.size is not None:
+    if stream.connection.window.size is not None:
         events.append(Event.COUNTED)
     if frame.seqno is not None:
         if frame.datatype:
@@ -493,12 +478,12 @@ def _events_of(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     return events
 
 
-def _events(run: DocumentRun, close: Inspected, connection: ConnectionState, stream: Stream) -> tuple[int, ...]:
+def _events(run: DocumentRun, close: Inspected, stream: Stream) -> tuple[int, ...]:
     """Return the events of a run, as those of its messages."""
     events = [kinds.MUTATION, Event.MARKED]
     if close.forms:
         events.append(kinds.DELETION)
-    if connection.window.size is not None:
+    if stream.connection.window.size is not None:
         events.append(Event.COUNTED)
     if close.packed:
         events.append(Event.PACKED)
