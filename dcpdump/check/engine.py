@@ -273,10 +273,7 @@ class RuleEngine:
         if opcode == kinds.MARKER:
             connection.incoming = snapshot_of(frame)
         for event in _events_of(frame, stream):  # nearly all frames come here
-            for rule, judge in self._on[event]:
-                answer = judge(frame, connection, stream)
-                if answer:
-                    self._add(rule, answer, frame, stream, 1 - frame.direction)
+            self.ask(event, frame, stream)
         ledger.learn_message(connection, frame, stream)
         if opcode == kinds.STREAM_END:
             self._done(frame, stream)
