@@ -1,12 +1,12 @@
 """Build the columns of a batch, some rows at a time, in any order."""
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from dcpdump.arrow import zero_copy as laid
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Numbers
 
@@ -57,6 +57,57 @@ def _fit(value: Any, kind: pa.DataType) -> tuple[Any, bool]:
     return value, True
 
 
+# -- Arrow arrays over NumPy's and over bytes, without copying or converting ----------------------------
+
+_CHUNK = 1 << 16
+_nulls = lru_cache(maxsize=256)(pa.nulls)
+
+
+def numbers_of(values: Array, kind: pa.DataType, null: Array | None = None) -> pa.Array:
+    """Return numbers of the column's own width as an array; ``null``: a mask of nulls."""
+    valid = None if null is None or not null.any() else _bits(~null)
+    if pa.types.is_boolean(kind):
+        data = _bits(values.astype(bool))
+    else:
+        data = pa.py_buffer(np.ascontiguousarray(values.astype(_dtype(kind), copy=False)))
+    return pa.Array.from_buffers(kind, len(values), [valid, data])
+
+
+def indices_of(which: Array, null: Array | None = None) -> pa.Array:
+    """Return indices as an array."""
+    return numbers_of(which, pa.int64(), null)
+
+
+def pieces(data: bytes, start: Array, end: Array) -> pa.Array:
+    """Return an array of binary over bytes: piece, bytes between, piece, bytes between …
+
+    Pieces are in the order of their bytes and do not overlap.
+    """
+    offsets = np.empty(2 * len(start) + 1, np.int32)
+    offsets[:-1:2], offsets[1::2] = start, end
+    offsets[-1] = end[-1] if len(end) else 0
+    return pa.Array.from_buffers(pa.binary(), 2 * len(start), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def nulls(count: int, kind: pa.DataType) -> pa.Array:
+    """Return an array of nulls; such arrays share memory, since most columns are null in most batches."""
+    return _nulls(-(-count // _CHUNK) * _CHUNK, kind).slice(0, count)
+
+
+def _bits(values: Array) -> pa.Buffer:
+    """Return booleans as a bitmap in Arrow's order."""
+    return pa.py_buffer(np.packbits(values, bitorder="little"))
+
+
+@lru_cache(maxsize=64)
+def _dtype(kind: pa.DataType) -> Any:
+    """Return NumPy's type of a number. Arrow's own function imports pandas."""
+    return np.dtype(np.int64 if pa.types.is_timestamp(kind) else str(kind))
+
+
+# -- the columns of a batch ---------------------------------------------------------------------------
+
+
 class Vocabulary:
     """The words of dictionary columns, numbered the same way in every batch."""
 
@@ -79,13 +130,13 @@ class Vocabulary:
     def nothing(self, field: pa.Field, count: int) -> pa.Array:
         """Return nulls for a column."""
         if not pa.types.is_dictionary(field.type):
-            return laid.nothing(count, field.type)
+            return nulls(count, field.type)
         # Keep the words of earlier batches: a file cannot remove them.
-        return pa.DictionaryArray.from_arrays(laid.nothing(count, pa.int32()), self.array(field.name), safe=False)
+        return pa.DictionaryArray.from_arrays(nulls(count, pa.int32()), self.array(field.name), safe=False)
 
     def numbered(self, name: str, codes: Array) -> pa.Array:
         """Return a dictionary column of the numbers of words; negative numbers are null."""
-        return pa.DictionaryArray.from_arrays(laid.numbers(codes, pa.int32(), codes < 0), self.array(name), safe=False)
+        return pa.DictionaryArray.from_arrays(numbers_of(codes, pa.int32(), codes < 0), self.array(name), safe=False)
 
 
 class ColumnBuilder:
@@ -116,7 +167,7 @@ class ColumnBuilder:
         if name not in self._names:
             return
         if name not in self._numbers:
-            kind = laid.dtype(self._schema.field(name).type)
+            kind = _dtype(self._schema.field(name).type)
             self._numbers[name] = np.zeros(self._count, kind), np.ones(self._count, bool)
         column, null = self._numbers[name]
         column[rows] = values
@@ -139,7 +190,7 @@ class ColumnBuilder:
             self._picked[name] = np.full(self._count, -1, np.int64), []
         index, sources = self._picked[name]
         if which is not None:
-            source = source.take(laid.places(which))
+            source = source.take(indices_of(which))
         index[rows] = sum(map(len, sources)) + np.arange(len(source))
         sources.append(source)
 
@@ -170,9 +221,9 @@ class ColumnBuilder:
     def _array(self, field: pa.Field) -> pa.Array:
         name, kind = field.name, field.type
         if name in self._whole:
-            return laid.numbers(self._whole[name], kind)
+            return numbers_of(self._whole[name], kind)
         if name in self._numbers:
-            return laid.numbers(self._numbers[name][0], kind, self._numbers[name][1])
+            return numbers_of(self._numbers[name][0], kind, self._numbers[name][1])
         if name in self._codes:
             return self._vocabulary.numbered(name, self._codes[name])
         if name in self._picked:
@@ -180,5 +231,5 @@ class ColumnBuilder:
             source = sources[0] if len(sources) == 1 else pa.concat_arrays(sources)
             if len(source) == self._count and np.array_equal(index, np.arange(self._count)):
                 return source
-            return source.take(laid.places(index, index < 0))
+            return source.take(indices_of(index, index < 0))
         return self._vocabulary.nothing(field, self._count)

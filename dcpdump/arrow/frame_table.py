@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from dcpdump.arrow import schema
-from dcpdump.arrow import zero_copy as laid
-from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary, encodable, fitted
+from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary, encodable, fitted, indices_of, pieces
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array, distinct
 from dcpdump.batch.part import Group, Part
@@ -251,10 +250,10 @@ class Values:
     def _slices(self, rows: Array, start: Array, end: Array) -> pa.Array:
         """Return an array of binary with a piece of the part's bytes for each row."""
         order = self._by_place(rows)
-        between = laid.pieces(self._part.data, start[order], end[order])
+        between = pieces(self._part.data, start[order], end[order])
         which = np.empty(len(rows), np.int64)
         which[order] = np.arange(0, 2 * len(rows), 2)
-        return between.take(laid.places(which))
+        return between.take(indices_of(which))
 
     def _by_place(self, rows: Array) -> Array:
         """Return rows sorted by the offset of their bytes, as connections alternate in a part."""
