@@ -43,7 +43,7 @@ _OTHERS, _LEAST = 160 << 20, 96 << 20
 def _schema() -> Any:
     """Return the schema of the tables' rows."""
     need_pyarrow()
-    from dcpdump.sql.row_schema import schema
+    from dcpdump.sql.results import schema
 
     return schema()
 

@@ -34,7 +34,7 @@ from dcpdump.render.style import Palette
 from dcpdump.render.text_columns import Table
 from dcpdump.sql.predicates import options_of, window_of
 from dcpdump.sql.query import FRAMES, Query
-from dcpdump.sql.result_values import cell, is_number, names_of, rows_of
+from dcpdump.sql.results import cell, is_number, names_of, rows_of
 from dcpdump.streams.dissection import Watching
 
 if TYPE_CHECKING:

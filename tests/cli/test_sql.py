@@ -27,7 +27,7 @@ from dcpdump.arrow.column_builder import Vocabulary
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.sql.database import Calls, Engine, interrupting
-from dcpdump.sql.result_values import rows_of
+from dcpdump.sql.results import rows_of
 from tests.support.captures import Pcapng, pcap
 from tests.support.console import refusal, run
 from tests.support.conversation import opening, packets, said
