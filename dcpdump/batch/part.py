@@ -309,27 +309,6 @@ class Part:
         names = self.names.get(self.places[int(self.place[row])].connection)
         return None if names is None else names.path(collection, self.first + row)
 
-    @property
-    def times(self) -> tuple[int, int, bool]:
-        """The time of the first frame (NO_TIME without one); the latest time; whether times never go back."""
-        return int(self.ts_ns[0]), int(self.ts_ns.max()), bool((np.diff(self.ts_ns) >= 0).all())
-
-    def sources(self) -> Iterator[tuple[str, Ends, bool]]:
-        """Yield each file with each direction, and whether bytes are missing before its first frame, in order."""
-        pairs = self.file * len(self.places) + self.place
-        for row in sorted(np.unique(pairs, return_index=True)[1].tolist()):
-            yield self.files[int(self.file[row])], self.places[int(self.place[row])], bool(self.gap_before[row])
-
-    def gaps(self) -> dict[int, int]:
-        """Return the rows before which bytes were lost or skipped, and how many."""
-        rows = np.flatnonzero(self.gap_before)
-        return dict(zip(rows.tolist(), self.gap_before[rows].tolist(), strict=True))
-
-    def offsets_of(self, place: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the rows of one of ``places``, and the offset of each in its direction."""
-        rows = np.flatnonzero(self.place == place)
-        return rows.tolist(), self.offset[rows].tolist()
-
     def frames(self) -> Frames:
         """Return the frames as they were cut, for readers that take them one after another."""
         found, count = Frames(), len(self)
