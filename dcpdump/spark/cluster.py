@@ -44,8 +44,8 @@ class SparkEngine:
         self._context.addFile(str(path))
         return partial(_keys_of, path.name)
 
-    def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
-        """Run a task for each item, and yield the items' places and results. Raises OutputError where one fails."""
+    def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Run a task for each item, and yield the results. Raises OutputError where one fails."""
         home = os.getcwd()
 
         def do(item: Item) -> Result:
@@ -55,7 +55,7 @@ class SparkEngine:
 
         self._context.setJobDescription(f"dcpdump: {name}")
         try:
-            yield from enumerate(self._context.parallelize(items, len(items)).map(do).collect() if items else ())
+            yield from self._context.parallelize(items, len(items)).map(do).collect() if items else ()
         except Exception as error:
             raise task_error(error) from error
 

@@ -76,11 +76,6 @@ class Indexing:
 
     def __init__(self, chain: Chain, options: Options, tables: Collection[str], distance: int = DISTANCE) -> None:
         self._chain, self._options, self._tables, self._distance = chain, options, {*tables, "files"}, distance
-        self._begin = ChainCheckpoint()  # the checkpoint at the beginning of the current span
-        self._packets = self._bytes = 0  # of it
-        self._first_ns: int | None = None
-        self._last_ns: int | None = None
-        self._begun: list[tuple[int, str]] = []
         self._evictions = self._rows = 0
         self._due = distance  # bytes of a span after which a checkpoint is made
         self.indexed = Outcome()
@@ -96,8 +91,9 @@ class Indexing:
         options = self._options
         how: dict[str, Any] = {"limits": options.limits, "show_secrets": options.show_secrets, "secrets": secrets}
         dissection: Any = Picker(NOTHING_WANTED, **how) if JUDGED.isdisjoint(self._tables) else Watching(**how)
-        self._begin = begin or self._begin
+        self._begin = begin or ChainCheckpoint()  # the checkpoint at the beginning of the current span
         self._state = self._begin.packed()
+        self._span = self._begun()  # the span so far
         self._from = self._begin, self._state
         if self._begin.dissection is not None:
             dissection.restore(self._begin.dissection)
@@ -110,13 +106,13 @@ class Indexing:
                 yield from self._taken(pieces)
             if dissection.balance.evictions > self._evictions:
                 self._begin_anew()
-            if self._bytes >= self._due:
+            if self._span.bytes >= self._due:
                 yield from self._checkpoint(timeline, captures)
         if end:
             for pieces in dissection.close_blocks():
                 yield from self._taken(pieces)
         dissection.absorb()
-        yield "index", self._span(ends=end)
+        yield "index", self._row(ends=end)
         yield from self._rest(captures, unusable)
         if secrets is not None:
             self.indexed.key_log = secrets.key_log()
@@ -124,7 +120,7 @@ class Indexing:
     def left(self) -> ChainCheckpoint:
         """Return the checkpoint at the end, from which the next captures continue."""
         begin = self._begin
-        last_ns = _bounds(begin.last_ns, self._last_ns)[1]
+        last_ns = _bounds(begin.last_ns, self._span.last_ns)[1]
         return ChainCheckpoint(self._dissection.state(), (), begin.spans + 1, begin.begins_ns, last_ns)
 
     def _opened(self, secrets: Secrets | None) -> tuple[dict[str, Capture], list[dict[str, Any]]]:
@@ -143,11 +139,12 @@ class Indexing:
             self._begin = self._begin._replace(begins_ns=block.begins_ns)
             self._from = self._begin, self._state
         self._others.meet(block)
-        self._begun += [each[:2] for each in timeline.begun]
+        begun = tuple(each[:2] for each in timeline.begun)
         timeline.begun.clear()
-        self._packets += len(block)
-        self._bytes += len(block.data)
-        self._first_ns, self._last_ns = _bounds(self._first_ns, self._last_ns, *(block.span or ()))
+        more = self._begun()._replace(packets=len(block), bytes=len(block.data), begun=begun)
+        if block.span is not None:
+            more = more._replace(first_ns=block.span[0], last_ns=block.span[1])
+        self._span = _joined([self._span, more])
 
     def _taken(self, pieces: Sequence[Any]) -> Iterator[tuple[str, pa.RecordBatch]]:
         yield from self._others.take(pieces)
@@ -159,7 +156,9 @@ class Indexing:
         """End the span with a checkpoint, if the state is complete and not too large."""
         lanes = tuple(timeline.places)
         # Entering a compressed file means decompressing all before; that must not take longer than decoding the span.
-        if self._bytes < sum(each.at.offset for each in lanes if each.at is not None and captures[each.name].packed):
+        if self._span.bytes < sum(
+            each.at.offset for each in lanes if each.at is not None and captures[each.name].packed
+        ):
             return
         self._due += self._distance // 4
         if not self._dissection.resumable or self._dissection.balance.pending_bytes > LARGEST:
@@ -167,11 +166,9 @@ class Indexing:
         checkpoint = self.left()._replace(lanes=lanes)
         state = checkpoint.packed()
         if len(state) <= LARGEST:
-            yield "index", self._span(ends=False)
+            yield "index", self._row(ends=False)
             self._begin, self._state, self._due = checkpoint, state, self._distance
-            self._packets = self._bytes = 0
-            self._first_ns = self._last_ns = None
-            self._begun = []
+            self._span = self._begun()
 
     def _begin_anew(self) -> None:
         """Join all spans so far to one.
@@ -179,33 +176,22 @@ class Indexing:
         After memory was freed, frames depend on all that was held before, which a checkpoint does not have.
         """
         self._evictions = self._dissection.balance.evictions
-        for each in reversed(self.indexed.spans):
-            self._packets += each.packets
-            self._bytes += each.bytes
-            self._begun[:0] = each.begun
-            self._first_ns, self._last_ns = _bounds(each.first_ns, each.last_ns, self._first_ns, self._last_ns)
+        self._span = _joined([*self.indexed.spans, self._span])
         self._begin, self._state = self._from
         self.indexed.spans.clear()
-        self._due = self._bytes + self._distance
+        self._due = self._span.bytes + self._distance
 
-    def _span(self, *, ends: bool) -> pa.RecordBatch:
-        """Return the row of the span that ends here."""
+    def _begun(self) -> ChainSpan:
+        """Return the span that begins at the checkpoint, before its first packet."""
         begin, first = self._begin, 1 if self._begin.dissection is None else self._begin.dissection.first
-        span = ChainSpan(
-            self._chain.name,
-            begin.spans,
-            first,
-            self._dissection.next_frame - first,
-            self._packets,
-            self._bytes,
-            begin.begins_ns,
-            self._first_ns,
-            self._last_ns,
-            tuple(each.name for each in begin.lanes),
-            tuple(self._begun),
-            ends,
-            row=self._rows,
-        )
+        lanes = tuple(each.name for each in begin.lanes)
+        return ChainSpan(self._chain.name, begin.spans, first, 0, 0, 0, None, None, None, lanes, (), ends=False)
+
+    def _row(self, *, ends: bool) -> pa.RecordBatch:
+        """Return the row of the span that ends here."""
+        span, begins_ns = self._span, self._begin.begins_ns
+        frames = self._dissection.next_frame - span.first
+        span = span._replace(frames=frames, begins_ns=begins_ns, ends=ends, row=self._rows)
         self._rows += 1
         self.indexed.spans.append(span)
         return index_row(span, self._state)
@@ -228,6 +214,14 @@ class Indexing:
         tally = dissection.tally
         found.frames, found.lost, found.skipped_bytes = tally.frames, tally.lost, tally.skipped_bytes
         found.conflicts, found.foreign = dissection.balance.conflicts, tally.foreign
+
+
+def _joined(spans: Sequence[ChainSpan]) -> ChainSpan:
+    """Return consecutive spans as one, which begins as the first does."""
+    first_ns, last_ns = _bounds(*(each.first_ns for each in spans), *(each.last_ns for each in spans))
+    packets, size = sum(each.packets for each in spans), sum(each.bytes for each in spans)
+    begun = tuple(capture for each in spans for capture in each.begun)
+    return spans[0]._replace(packets=packets, bytes=size, first_ns=first_ns, last_ns=last_ns, begun=begun)
 
 
 def _bounds(*times: int | None) -> tuple[int | None, int | None]:

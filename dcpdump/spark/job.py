@@ -20,8 +20,8 @@ Result = TypeVar("Result")
 class JobEngine(Protocol):
     """An engine that runs tasks, on this machine or on Spark."""
 
-    def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
-        """Run a task for each item, and yield the items' indexes and results, in any order."""
+    def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Run a task for each item, and yield the results in any order."""
 
     def keys(self, key_log: bytes) -> "Callable[[], bytes]":
         """Return a function that returns these secrets in any task. They must not be in logs or plans."""
@@ -98,14 +98,14 @@ def run(engine: JobEngine, job: DecodingJob, chains: Sequence[Chain], key_log: b
     if key_log is not None:
         job = replace(job, keys=engine.keys(key_log))
     largest = sorted(chains, key=lambda each: -each.size)  # the largest first, since it takes longest
-    for _, result in engine.run("indexed", job.index, largest):
+    for result in engine.run("indexed", job.index, largest):
         outcome.merge(result)
     outcome.spans.sort(key=lambda span: (span.chain, span.number))
     outcome.files.sort(key=lambda row: str(row["file"]))
     if outcome.key_log:  # captures carry secrets
         job = replace(job, keys=engine.keys(b"\n".join((key_log or b"", outcome.key_log))))
     if "frames" in job.tables:
-        for _, result in engine.run("decoded", job.decode, _grouped(outcome.spans, job.file_bytes)):
+        for result in engine.run("decoded", job.decode, _grouped(outcome.spans, job.file_bytes)):
             outcome.merge(result)
     outcome.written.sort()
     return outcome

@@ -133,7 +133,7 @@ def spark_context(master: str | None = None, conf: Mapping[str, str] | None = No
     if where:
         chosen.setMaster(where)
     chosen.setAll([*settings(dict(chosen.getAll()) if submitted else {}, conf or {}, here=here).items()])
-    with _surroundings(submitted=submitted, here=here), _undisturbed():
+    with _surroundings(submitted=submitted, here=here):
         try:
             context = SparkContext(conf=chosen)
         except Exception as error:
@@ -158,39 +158,27 @@ def settings(given: Mapping[str, str], conf: Mapping[str, str], *, here: bool) -
 
 @contextmanager
 def _surroundings(*, submitted: bool, here: bool) -> Iterator[None]:
-    """Set the environment variables for the new processes, and restore the old ones at the end."""
-    if submitted:
-        yield
-        return
-    java_home = make_java_home(find_java())
-    variables = {"JAVA_HOME": str(java_home), "SPARK_SCALA_VERSION": "2.13"}
+    """Set the environment variables for the new processes, and keep Spark from handling or logging an interrupt.
+
+    All is restored at the end.
+    """
+    java_home = None if submitted else make_java_home(find_java())
+    before, handler = dict(os.environ), signal.getsignal(signal.SIGINT)
+    if java_home is not None:
+        os.environ |= {"JAVA_HOME": str(java_home), "SPARK_SCALA_VERSION": "2.13"}
     if here:
-        variables |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        shutil.rmtree(java_home, ignore_errors=True)
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Keep Spark from handling an interrupt itself, and from logging it."""
-    here = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGINT)
+        os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
         logging.disable(logging.NOTSET)
-        if here and handler is not None:
+        if threading.current_thread() is threading.main_thread() and handler is not None:
             signal.signal(signal.SIGINT, handler)
+        if java_home is not None:
+            os.environ.clear()
+            os.environ |= before
+            shutil.rmtree(java_home, ignore_errors=True)
 
 
 def _end(context: "SparkContext") -> None:

@@ -26,8 +26,8 @@ class LocalEngine:
         """Return a function that returns these secrets: forked processes have them."""
         return lambda: key_log
 
-    def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
-        """Run a task for each item, and yield the items' indexes and results as they come.
+    def run(self, name: str, task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Run a task for each item, and yield the results as they come.
 
         An item whose process was killed is repeated in this process. Raises the error of a task.
         """
@@ -46,15 +46,13 @@ class LocalEngine:
                 worker.kill()
 
 
-def _shared(
-    workers: Sequence[ForkedWorker], task: Callable[[Item], Result], items: Sequence[Item]
-) -> Iterator[tuple[int, Result]]:
-    waiting = list(range(len(items)))[::-1]
+def _shared(workers: Sequence[ForkedWorker], task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    waiting = [*range(len(items))][::-1]
     busy: dict[int, tuple[ForkedWorker, Messages, int]] = {}  # by file descriptor: the worker and its item
     idle = [(worker, Messages()) for worker in workers]
     while waiting or busy:
         if waiting and not workers:
-            yield waiting[-1], result_of(task, items[waiting.pop()])
+            yield result_of(task, items[waiting.pop()])
             continue
         while waiting and idle:
             worker, messages = idle.pop()
@@ -68,14 +66,14 @@ def _shared(
             piece = worker.arrived()
             if piece is None:
                 del busy[results]
-                yield number, result_of(task, items[number])
+                yield result_of(task, items[number])
                 continue
             for message in messages.feed(piece):
                 del busy[results]
                 idle.append((worker, messages))
                 if isinstance(message, (DcpdumpError, OSError)):
                     raise message
-                yield number, message
+                yield message
 
 
 def _work(task: Callable[[Item], Result], items: Sequence[Item], orders: int, results: int) -> None:

@@ -2,9 +2,9 @@
 
     DIR/frames/capture_id=X/date=2026-11-20/part-000003-….parquet
 
-A task writes files whose names are unique to the attempt, and returns them. ``publish`` moves the files of successful
-attempts into place, and replaces an earlier run of the same name. ``files`` comes last: a capture_id with rows there
-has its rows in all tables.
+A task writes files, each with rows of one day, whose names are unique to the attempt, and returns them. ``publish``
+moves the files of successful attempts into place, and replaces an earlier run of the same name. ``files`` comes last: a
+capture_id with rows there has its rows in all tables.
 """
 
 import os
@@ -25,12 +25,6 @@ from dcpdump.errors import unwritable
 from dcpdump.processes import signals_held
 from dcpdump.spark.filesystem import RemotePath, below, is_remote, make_folders, place
 from dcpdump.unfinished import UnfinishedFolder
-
-# A task writes its rows of the tables to files whose names are unique to the attempt.
-#
-#     frames/capture_id=node1/date=2026-11-20/part-000003-….parquet
-#
-# A file has rows of one day.
 
 _DAY_NS = 86_400 * 1_000_000_000
 _NO_DATE = "__HIVE_DEFAULT_PARTITION__"
