@@ -4,7 +4,7 @@ Plain frames, nearly all of a capture, have writers of their own here; all other
 Both return the same text: the tests compare them. What frames of one layout have in common is put together once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from json.encoder import encode_basestring as quoted
 from typing import TYPE_CHECKING, Final
 
@@ -43,24 +43,18 @@ _LAST_THREE: Final = [b"%03d)\n" % number for number in range(1000)]
 
 
 class _Rows(FieldTexts):
-    """Rows of fields that stand side by side. ``begins``: what stands before the value of each."""
+    """Rows of the table."""
 
-    def __init__(self, slots: list[PlainField], begins: list[str]) -> None:
-        super().__init__(slots)
-        self._slots = slots
-        self._begins = begins
-
-    def made(self, frames: PlainRows) -> bytes:
-        """Return the rows of the frame that is loaded."""
-        texts = [table.number(slot.field, frames.field(slot)) for slot in self._slots]
-        return "".join([f"{begin}{text}\n" for begin, text in zip(self._begins, texts, strict=True)]).encode()
+    def made(self, begin: str, field: Field, number: int) -> str:
+        """Return a row."""
+        return f"{begin}{table.number(field, number)}\n"
 
 
-class _Number(FieldTexts):
+class _Number(_Rows):
     """The row of a number, as ``table.number`` writes it."""
 
     def __init__(self, slot: PlainField, begin: str) -> None:
-        super().__init__([slot])
+        super().__init__([slot], [begin])
         self._slot = slot
         self._begin = f"{begin}0x".encode()
         self._number = -1  # of the frame before: it is often the same, or differs in its last digits alone
@@ -72,19 +66,13 @@ class _Number(FieldTexts):
         number = frames.field(self._slot)
         if number != self._number:
             self._number = number
-            self._text = self.made(frames)
+            row = self._begin + frames.digits[2 * self._at : 2 * self._end]
+            thousands = number // 1000
+            if thousands != self._thousands:
+                self._thousands, self._first_digits = thousands, f" ({thousands}".encode()
+            last = _SMALL[number] if number < 1000 else self._first_digits + _LAST_THREE[number % 1000]
+            self._text = row + last
         return self._text
-
-    def made(self, frames: PlainRows) -> bytes:
-        """Make the row of the number that was found."""
-        number = self._number
-        row = self._begin + frames.digits[2 * self._at : 2 * self._end]
-        if number < 1000:
-            return row + _SMALL[number]
-        thousands = number // 1000
-        if thousands != self._thousands:
-            self._thousands, self._first_digits = thousands, f" ({thousands}".encode()
-        return row + self._first_digits + _LAST_THREE[number % 1000]
 
 
 class _Margin:
@@ -255,23 +243,21 @@ def _stripped(text: bytes) -> bytes:
 
 
 class _Words(FieldTexts):
-    """Fields side by side as words, each with a comma before it; those that say nothing are left out."""
+    """Fields as words, each with a comma before it; those that say nothing are left out."""
 
     def __init__(self, message: str, slots: list[PlainField]) -> None:
-        super().__init__(slots)
+        fields = [slot.field for slot in slots]
+        super().__init__(
+            slots, [f", {line.field_name(message, each)}=" if line.is_decimal(each) else "" for each in fields]
+        )
         self._message = message
-        self._slots = slots
-        self._begin = f", {line.field_name(message, slots[0].field)}=" if line.is_decimal(slots[0].field) else ""
-        self._of_zero = line.word(message, slots[0].field, 0) != ""
 
-    def made(self, frames: PlainRows) -> bytes:
-        """Return the words of the frame that is loaded."""
-        first = self._slots[0]
-        number = frames.field(first)
-        if self._begin and len(self._slots) == 1:
-            return f"{self._begin}{number}".encode() if number or self._of_zero else b""
-        words = [line.word(self._message, slot.field, frames.field(slot)) for slot in self._slots]
-        return "".join([f", {word}" for word in words if word]).encode()
+    def made(self, begin: str, field: Field, number: int) -> str:
+        """Return a word."""
+        if begin and number:
+            return f"{begin}{number}"
+        word = line.word(self._message, field, number)
+        return f", {word}" if word else ""
 
 
 class _Sentence:
@@ -319,155 +305,26 @@ class PlainLine(PlainWriter):
         out.append(f"{end}\n".encode())
 
 
-# -- csv and ndjson -----------------------------------------------------------------------------------
-
-
-class _Names:
-    """What the numbers of a field are called: as a cell of csv, or as a ``member`` of an object, after a comma."""
-
-    def __init__(self, slot: PlainField, member: bool) -> None:
-        self.slot = slot
-        self.key = f"{slot.field.key}_names" if isinstance(slot.field.names, Bits) else f"{slot.field.key}_name"
-        self._member = member
-        self._known: dict[int, str] = {}
-
-    def text(self, number: int) -> str:
-        """Return what a number is called. There are few: a plan takes only numbers that have names."""
-        known = self._known.get(number)
-        if known is None:
-            names = self.slot.field.names
-            words = names.describe(number) if names is not None else ()
-            if not self._member:
-                known = "|".join(words)
-            elif isinstance(names, Bits):
-                known = f', "{self.key}": [{", ".join(map(quoted, words))}]'
-            else:
-                known = f', "{self.key}": {quoted("".join(words))}'
-            self._known[number] = known
-        return known
-
-
-def _named(layout: PlainLayout, member: bool) -> list[_Names]:
-    """Return the fields of a layout whose numbers have names."""
-    return [_Names(slot, member) for slot in layout.slots if isinstance(slot.field.names, (Bits, EnumValue))]
-
-
-#: The cells that any frame may have, besides those of its fields.
-_COMMON = """frame packet file time connection src dst offset length gap_before vbucket opaque cas datatype
-    datatype_names collection collection_inferred collection_name key key_hex value_length stream_id value problems"""
-_DATATYPES: Final = ["|".join(DATATYPE.describe(value)) for value in range(256)]
-
-
-class _Row:
-    """What the rows of one layout have in common: the text before each of its cells, and behind the last."""
-
-    def __init__(self, layout: PlainLayout) -> None:
-        self.slots = layout.slots
-        self.named = _named(layout, False)
-        own = {slot.field.key: slot.field.name for slot in self.slots} | {each.key: each.key for each in self.named}
-        fixed = {
-            "magic": str(layout.magic),
-            "kind": "request",
-            "opcode": str(layout.message.opcode),
-            "name": layout.message.name,
-            "layout": layout.plan.layout.version,
-        }
-        common = set(_COMMON.split())
-        self.cells: list[tuple[str, str]] = []
-        before = ""
-        for number, name in enumerate(columns()):
-            before += "," if number else ""
-            if name in own or name in common:
-                self.cells.append((before, own.get(name, name)))
-                before = ""
-            else:
-                before += fixed.get(name, "")
-        self.end = before + "\r\n"
-
-
-class PlainCsv(PlainWriter):
-    """Writes rows, which have the same columns for all layouts."""
-
-    def __init__(self, view: View) -> None:
-        self._limit = -1 if view.value_bytes is None else view.value_bytes
-        self._rows: dict[PlainLayout, _Row] = {}
-
-    def write(self, frames: PlainRows, out: list[bytes]) -> None:
-        """Append the row of the frame that is loaded."""
-        row = self._rows.get(frames.layout)
-        if row is None:
-            row = self._rows[frames.layout] = _Row(frames.layout)
-        cells = self._cells(frames)
-        for slot in row.slots:
-            field = slot.field
-            cells[field.name] = f"0x{frames.hex_text(slot.at, slot.end)}" if field.identity else str(frames.field(slot))
-        for named in row.named:
-            cells[named.key] = named.text(frames.field(named.slot))
-        text = ""
-        for before, name in row.cells:
-            text += before + cells[name]
-        out.append(f"{text}{row.end}".encode())
-
-    def _cells(self, frames: PlainRows) -> dict[str, str]:
-        """Return what is in the cells that any frame may have."""
-        ends, layout = frames.places[frames.place], frames.layout
-        value = frames.value[: self._limit] if self._limit >= 0 else frames.value
-        return {
-            "frame": str(frames.number),
-            "packet": str(frames.packet),
-            "file": _cell(frames.file),
-            "time": frames.time_text(),
-            "connection": str(ends.connection),
-            "src": ends.src,
-            "dst": ends.dst,
-            "offset": str(frames.offset),
-            "length": str(frames.length),
-            "gap_before": str(frames.gap),
-            "vbucket": str(frames.vbucket),
-            "opaque": str(frames.opaque),
-            "cas": f"0x{frames.hex_text(16, 24)}",
-            "datatype": str(frames.datatype),
-            "datatype_names": _DATATYPES[frames.datatype],
-            "collection": str(frames.collection) if frames.collection >= 0 else "",
-            "collection_inferred": "true" if frames.collection >= 0 and frames.inferred else "",
-            "collection_name": _cell(frames.collection_name()),
-            "key": _cell(shown_text(frames.key)),
-            "key_hex": frames.wire_key.hex(),
-            "value_length": str(frames.whole_length) if frames.value_length else "",
-            "stream_id": str(frames.stream_id) if layout.framed else "",
-            "value": _cell(shown_text(value)) if layout.has_value else "",
-            "problems": _cell(frames.fault),
-        }
-
-
-def _cell(text: str) -> str:
-    if '"' in text or "," in text or "\n" in text or "\r" in text:
-        return '"' + text.replace('"', '""') + '"'
-    return text
-
+# -- ndjson and csv -----------------------------------------------------------------------------------
 
 _NOT_JSON: Final = quoted(Fault.NOT_JSON.value)
 
 
 class _Members(FieldTexts):
-    """Fields side by side as members of an object."""
+    """Fields as members of an object."""
 
-    def __init__(self, slots: list[PlainField], before: str) -> None:
-        super().__init__(slots)
-        self._before = before
-        self._slots = slots
-
-    def made(self, frames: PlainRows) -> bytes:
-        """Return the members of the frame that is loaded, and what stands before them."""
-        if len(self._slots) == 1:
-            return f"{self._before}{_member(self._slots[0], frames)}".encode()
-        return f"{self._before}{', '.join([_member(slot, frames) for slot in self._slots])}".encode()
+    def made(self, begin: str, field: Field, number: int) -> str:
+        """Return a member, and what stands before it."""
+        return f'{begin}"0x{number:0{2 * field.width}x}"' if field.identity else f"{begin}{number}"
 
 
-def _member(slot: PlainField, frames: PlainRows) -> str:
-    if slot.field.identity:
-        return f'"{slot.field.key}": "0x{frames.hex_text(slot.at, slot.end)}"'
-    return f'"{slot.field.key}": {frames.field(slot)}'
+class _Names(FieldTexts):
+    """What the number of a field is called. There are few: a plan takes only numbers that have names."""
+
+    def made(self, begin: str, field: Field, number: int) -> str:
+        """Return the member, and what stands before it."""
+        words = [quoted(word) for word in field.names.describe(number)] if field.names is not None else []
+        return f'{begin}s": [{", ".join(words)}]' if isinstance(field.names, Bits) else f'{begin}": {"".join(words)}'
 
 
 class _Object:
@@ -479,11 +336,17 @@ class _Object:
             f'"magic": {layout.magic}, "kind": "request", "opcode": {message.opcode}, "name": {quoted(message.name)}, '
             f'"layout": {quoted(layout.plan.layout.version)}'
         )
-        begin = ', "fields": {'
-        self.members = [
-            _Members(slots, ", " if number else begin) for number, slots in enumerate(side_by_side(layout.slots))
+        begins = {slot: f', "{slot.field.key}": ' for slot in layout.slots}
+        if layout.slots:
+            begins[layout.slots[0]] = f', "fields": {{{begins[layout.slots[0]][2:]}'
+        self.members: list[FieldTexts] = [
+            *(_Members(slots, [begins[slot] for slot in slots]) for slots in side_by_side(layout.slots)),
+            *(
+                _Names([slot], [f', "{slot.field.key}_name'])
+                for slot in layout.slots
+                if isinstance(slot.field.names, (Bits, EnumValue))
+            ),
         ]
-        self.names = _named(layout, True)
 
 
 class PlainNdjson(PlainWriter):
@@ -535,8 +398,6 @@ class PlainNdjson(PlainWriter):
         if shape.members:
             for members in shape.members:
                 out.append(members.text(frames))
-            for names in shape.names:
-                out.append(names.text(frames.field(names.slot)).encode())
             out.append(b"}")
         if frames.collection >= 0:
             out.append(self._collection(frames))
@@ -586,6 +447,100 @@ class PlainNdjson(PlainWriter):
 def _quoted(text: bytes) -> bytes:
     """Return text without control characters as a string of JSON."""
     return b'"' + text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+
+
+_DATATYPES: Final = ["|".join(DATATYPE.describe(value)) for value in range(256)]
+
+
+class _Row:
+    """What the rows of one layout have in common: the text before each of its cells."""
+
+    def __init__(self, layout: PlainLayout, common: Iterable[str]) -> None:
+        message = layout.message
+        fixed = {
+            "magic": str(layout.magic),
+            "kind": "request",
+            "opcode": str(message.opcode),
+            "name": message.name,
+            "layout": layout.plan.layout.version,
+        }
+        self.slots = [(slot.field.key, slot.field.identity, slot) for slot in layout.slots]
+        self.named = [
+            (f"{slot.field.key}_name{'s' * isinstance(slot.field.names, Bits)}", slot.field.names, slot)
+            for slot in layout.slots
+            if isinstance(slot.field.names, (Bits, EnumValue))
+        ]
+        there = {*common, *(name for name, *_ in self.slots), *(name for name, *_ in self.named)}
+        self.cells: list[tuple[str, str]] = []
+        before = ""
+        for number, name in enumerate(columns()):
+            before += "," if number else ""
+            if name in there:
+                self.cells.append((before, name))
+                before = ""
+            else:
+                before += fixed.get(name, "")
+        self.end = before + "\r\n"
+
+
+class PlainCsv(PlainWriter):
+    """Writes rows, which have the same columns for all layouts."""
+
+    def __init__(self, view: View) -> None:
+        self._limit = -1 if view.value_bytes is None else view.value_bytes
+        self._rows: dict[PlainLayout, _Row] = {}
+
+    def write(self, frames: PlainRows, out: list[bytes]) -> None:
+        """Append the row of the frame that is loaded."""
+        cells = self._cells(frames)
+        row = self._rows.get(frames.layout)
+        if row is None:
+            row = self._rows[frames.layout] = _Row(frames.layout, cells)
+        for key, identity, slot in row.slots:
+            cells[key] = f"0x{frames.hex_text(slot.at, slot.end)}" if identity else str(frames.field(slot))
+        for key, names, slot in row.named:
+            cells[key] = "|".join(names.describe(frames.field(slot)))
+        text = ""
+        for before, name in row.cells:
+            text += before + cells[name]
+        out.append(f"{text}{row.end}".encode())
+
+    def _cells(self, frames: PlainRows) -> dict[str, str]:
+        """Return what is in the cells that any frame may have."""
+        ends, layout = frames.places[frames.place], frames.layout
+        value = frames.value[: self._limit] if self._limit >= 0 else frames.value
+        return {
+            "frame": str(frames.number),
+            "packet": str(frames.packet),
+            "file": _cell(frames.file),
+            "time": frames.time_text(),
+            "connection": str(ends.connection),
+            "src": ends.src,
+            "dst": ends.dst,
+            "offset": str(frames.offset),
+            "length": str(frames.length),
+            "gap_before": str(frames.gap),
+            "vbucket": str(frames.vbucket),
+            "opaque": str(frames.opaque),
+            "cas": f"0x{frames.hex_text(16, 24)}",
+            "datatype": str(frames.datatype),
+            "datatype_names": _DATATYPES[frames.datatype],
+            "collection": str(frames.collection) if frames.collection >= 0 else "",
+            "collection_inferred": "true" if frames.collection >= 0 and frames.inferred else "",
+            "collection_name": _cell(frames.collection_name()),
+            "key": _cell(shown_text(frames.key)),
+            "key_hex": frames.wire_key.hex(),
+            "value_length": str(frames.whole_length) if frames.value_length else "",
+            "stream_id": str(frames.stream_id) if layout.framed else "",
+            "value": _cell(shown_text(value)) if layout.has_value else "",
+            "problems": _cell(frames.fault),
+        }
+
+
+def _cell(text: str) -> str:
+    if '"' in text or "," in text or "\n" in text or "\r" in text:
+        return '"' + text.replace('"', '""') + '"'
+    return text
 
 
 # -- all of them --------------------------------------------------------------------------------------

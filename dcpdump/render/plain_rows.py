@@ -375,11 +375,12 @@ _MOST: Final = 1_024
 
 
 class FieldTexts(ABC):
-    """The text of fields that stand side by side, in one format."""
+    """The text of fields that stand side by side, in one format. ``begins``: what stands before the value of each."""
 
-    def __init__(self, slots: list[PlainField]) -> None:
+    def __init__(self, slots: list[PlainField], begins: list[str]) -> None:
         self._at = slots[0].at
         self._end = slots[-1].end
+        self._slots = list(zip(slots, begins, strict=True))
         self._keeps = slots[0].width != _WIDEST
         self._wire = b""  # of the frame before, which often has the same
         self._text = b""
@@ -389,7 +390,7 @@ class FieldTexts(ABC):
         """Return the text of the fields of the frame that is loaded, as UTF-8."""
         wire = frames.wire(self._at, self._end)
         if wire != self._wire:
-            self._wire, self._text = wire, self._kept(frames, wire) if self._keeps else self.made(frames)
+            self._wire, self._text = wire, self._kept(frames, wire) if self._keeps else self._made(frames)
         return self._text
 
     def _kept(self, frames: PlainRows, wire: bytes) -> bytes:
@@ -398,12 +399,15 @@ class FieldTexts(ABC):
         if known is None:
             if len(self._known) >= _MOST:
                 self._known.clear()
-            known = self._known[wire] = self.made(frames)
+            known = self._known[wire] = self._made(frames)
         return known
 
+    def _made(self, frames: PlainRows) -> bytes:
+        return "".join([self.made(begin, slot.field, frames.field(slot)) for slot, begin in self._slots]).encode()
+
     @abstractmethod
-    def made(self, frames: PlainRows) -> bytes:
-        """Make the text."""
+    def made(self, begin: str, field: Field, number: int) -> str:
+        """Make the text of a number of a field."""
 
 
 def side_by_side(slots: list[PlainField]) -> list[list[PlainField]]:
