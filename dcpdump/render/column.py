@@ -6,6 +6,7 @@ report follow from it.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from sys import intern
 from typing import Any, Generic, TypeVar
 
@@ -26,8 +27,11 @@ INTEGERS = (INT, ID, I32, U8, U16, U32, U64)
 #: A time that is stored twice: to the microsecond, and in nanoseconds beside that.
 INSTANT = "instant"
 
+_COUNTED = """connections deletions expirations frames messages mutations packets
+    rollbacks snapshots streams system_events"""
 #: key → its type and its meaning
 KEYS: dict[str, tuple[str, str]] = {
+    **{name: (INT, f"how many {name.replace('_', ' ')}") for name in _COUNTED.split()},
     "account": (TEXT, "whether the account of flow control is whole, relative or not known"),
     "acked": (INT, "bytes that were acknowledged"),
     "acks": (INT, "acknowledgements"),
@@ -65,7 +69,6 @@ KEYS: dict[str, tuple[str, str]] = {
     "complete": (BOOL, "nothing of it is missing"),
     "confidence": (TEXT, "low: found on weak evidence after bytes were lost"),
     "connection": (I32, "the number of the TCP connection, in the order first seen"),
-    "connections": (INT, "how many connections"),
     "context": (BOOL, "it was not chosen, but is near a frame of its connection that was"),
     "controls": ("[@control]", "the controls that were set"),
     "count": (INT, "how many times"),
@@ -100,7 +103,6 @@ KEYS: dict[str, tuple[str, str]] = {
     "flags_names": ("[text]", "what the flags say"),
     "follows": ("[text]", "what led to it, and what follows from it, in sentences"),
     "frame": (INT, "the number of the frame, in the order in which frames completed"),
-    "frames": (INT, "how many frames"),
     "frames_per_second": (NUMBER, "frames a second, over the last rate_seconds"),
     "framing": ("[any]", "the flexible framing extras"),
     "from": (TIME, "the begin of an interval"),
@@ -138,7 +140,6 @@ KEYS: dict[str, tuple[str, str]] = {
     "max": (INT, "the largest"),
     "mechanism": (TEXT, "how the client logged in"),
     "message": (TEXT, "what was found, in words"),
-    "messages": (INT, "how many messages"),
     "moved": (INT, "frames that both captures have, in another order"),
     "mismatch": ("@mismatch", "sums of flow control that do not agree"),
     "more": (INT, "how many findings of the kind are left out"),
@@ -167,7 +168,6 @@ KEYS: dict[str, tuple[str, str]] = {
     "over_time": ("[@mark]", "what was outstanding when"),
     "overacked": (INT, "bytes that were acknowledged and not sent, not even a little later"),
     "packet": (INT, "the number of the packet that completed the frame, in its file"),
-    "packets": (INT, "how many packets"),
     "payload_bytes": (INT, "bytes of TCP payload"),
     "peak": (INT, "the most that was outstanding"),
     "p50": (INT, "half are not above it"),
@@ -190,7 +190,6 @@ KEYS: dict[str, tuple[str, str]] = {
     "roles": (TEXT, "whether who is the server was seen, inferred, or is not known"),
     "rollback_seqno": (U64, "where the server sends the client"),
     "resume": ("@resume", "what the client should have sent, to go on"),
-    "rollbacks": (INT, "how many rollbacks"),
     "rule": (TEXT, "the letter and number of a rule"),
     "rules": ("[@broken]", "the rules that the frame alone breaks"),
     "scope": (TEXT, "the id of the scope that is requested"),
@@ -206,7 +205,6 @@ KEYS: dict[str, tuple[str, str]] = {
     "snap_end_seqno": (INT, "the end of the snapshot that the client is in"),
     "snap_start_seqno": (INT, "its start"),
     "snapshot": ("@snapshot", "the last snapshot that was announced"),
-    "snapshots": (INT, "how many snapshots"),
     "spec": (TEXT, "where the rule is from"),
     "src": (TEXT, "the sender's address and port; of a connection, who opened it"),
     "start_seqno": (U64, "where it starts"),
@@ -216,7 +214,6 @@ KEYS: dict[str, tuple[str, str]] = {
     "status_name": (TEXT, "its name"),
     "stream_id": (ID, "the DCP stream id; none: left out"),
     "stream_requests": (INT, "how many streams were requested"),
-    "streams": (INT, "how many streams"),
     "suggestion": (ANY, "the smallest edit that makes the frame consistent"),
     "text": (TEXT, "it in words"),
     "time": (TIME, "when, in UTC"),
@@ -255,14 +252,10 @@ KEYS: dict[str, tuple[str, str]] = {
     "why": (TEXT, "the reason in words"),
     "xattrs": ("{text}", "extended attributes"),
     "xattrs_unread_hex": (TEXT, "what of damaged xattrs cannot be read, in hexadecimal"),
-    "mutations": (INT, "how many mutations"),
     "degree": (TEXT, "wrong, a note, or unknown; none: it is as it should be"),
-    "deletions": (INT, "how many deletions"),
-    "expirations": (INT, "how many expirations"),
     "prepares": (INT, "how many prepared durable writes"),
     "commits": (INT, "how many of them were committed"),
     "aborts": (INT, "how many of them were aborted"),
-    "system_events": (INT, "how many system events"),
     "tcp_faults": ("[@tcp_fault]", "when an end held the other up: it did not read, or did not answer"),
     "fault": (TEXT, "how: zero-window, no-answer"),
     "member": (TEXT, "what of a request is at fault: sid, collections, flags …; value: its JSON as a whole"),
@@ -351,6 +344,19 @@ _WRITTEN: dict[object, Callable[[Any], Any]] = {
 def nonzero(count: Callable[[Row], int | None]) -> Callable[[Row], str]:
     """Return what writes a count, empty for 0 too."""
     return lambda row: number(count(row) or None)
+
+
+def of(part: Callable[[Row], Any], keys: str) -> list[Column[Row]]:
+    """Return columns of attributes of a part of a row, by their keys; ``key=path.of.it`` where that has another name.
+
+    They are empty where there is no such part.
+    """
+
+    def column(key: str, path: str) -> Column[Row]:
+        get = attrgetter(path or key.rstrip("?"))
+        return Column(key, lambda row: None if (found := part(row)) is None else get(found))
+
+    return [column(key, path) for key, _, path in (each.partition("=") for each in keys.split())]
 
 
 def given(keys: str) -> list[Column[Json]]:

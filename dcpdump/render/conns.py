@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dcpdump.record import Json
-from dcpdump.render.column import Column, ColumnSet
+from dcpdump.render.column import Column, ColumnSet, of
 from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import folded, lost
@@ -189,6 +189,10 @@ def C(
     )
 
 
+def _state(row: ConnectionRow) -> ConnectionState | None:
+    return row.state
+
+
 #: Connections, and those of TLS of which nothing was opened.
 CONNECTIONS = ColumnSet[ConnectionRow](
     Column("connection", lambda row: row.number, "conn"),
@@ -199,21 +203,18 @@ CONNECTIONS = ColumnSet[ConnectionRow](
         text=lambda row: f"{row.src} → {row.dst}" if row.state is None else ends(row.state),
         sort=lambda row: None if row.state is None else client(row.state),
     ),
-    C("client?", lambda each: each.client_address),
-    C("server?", lambda each: each.server_address),
+    *of(_state, "client?=client_address server?=server_address"),
     Column("tls?", lambda row: row.tls),
     Column(head="tls", text=lambda row: row.tls_text),
-    C("roles", lambda each: each.roles.word),
-    C("role?", lambda each: each.role),
+    *of(_state, "roles=roles.word role?"),
     C(head="server is", text=lambda each: each.role or "?"),
     C("name?", lambda each: each.setup.name, "name", lambda each: each.setup.name or "?"),
-    C("agent?", lambda each: each.setup.agent),
+    *of(_state, "agent?=setup.agent"),
     C(head="agent", text=lambda each: agent_name(each.setup.agent) or "?", drop_rank=1),
     C("bucket?", lambda each: each.setup.bucket, "bucket", _bucket, drop_rank=2),
     C("bucket_refused?", _of_refused_bucket("asked")),
     C("bucket_status?", _of_refused_bucket("status")),
-    C("mechanism?", lambda each: each.setup.mechanism),
-    C("authenticated?", lambda each: each.setup.authenticated),
+    *of(_state, "mechanism?=setup.mechanism authenticated?=setup.authenticated"),
     C(head="auth", text=_authentication),
     C("features_asked?", lambda each: _features(each.setup.asked_features)),
     C("features?", lambda each: _features(each.setup.features)),
@@ -221,30 +222,28 @@ CONNECTIONS = ColumnSet[ConnectionRow](
         head="HELLO",
         text=lambda each: "?" if each.setup.features is None else ",".join(_features(each.setup.features) or ()),
     ),
-    C("open_flags?", lambda each: each.setup.flags),
+    *of(_state, "open_flags?=setup.flags"),
     C("open_flags_names?", lambda each: None if each.setup.flags is None else [*OPEN_FLAGS.describe(each.setup.flags)]),
-    C("open_status?", lambda each: each.setup.status),
+    *of(_state, "open_status?=setup.status"),
     C(head="open", text=_flags),
     C("controls", lambda each: [_control_object(control) for control in each.setup.controls.values()]),
     C(head="controls", text=_accepted),
     C(head="refused", text=_refused),
     C("streams", lambda each: each.stream_count, "streams"),
-    C("stream_requests?", lambda each: each.lookup.requests),
+    *of(_state, "stream_requests?=lookup.requests"),
     C("noops?", lambda each: {"sent": each.noops.sent, "answered": each.noops.answered}),
     C(head="NOOPs", text=_noops),
-    C("unanswered?", lambda each: each.exchanges.count),
+    *of(_state, "unanswered?=exchanges.count"),
     C("frames", lambda each: each.frames, "frames"),
     C("bytes", lambda each: each.bytes, "bytes", drop_rank=3),
-    C("losses?", lambda each: each.missing.gaps),
+    *of(_state, "losses?=missing.gaps"),
     C("lost_bytes", lambda each: each.missing.lost, "lost", lambda each: lost(each.missing)),
     C("unknown_gaps?", lambda each: each.missing.unknown or None),
-    C("skipped_bytes?", lambda each: each.missing.skipped),
-    C("manifest_uid?", lambda each: each.manifest_uid),
+    *of(_state, "skipped_bytes?=missing.skipped manifest_uid?"),
     C("collection_names?", lambda each: _collections(each.collection_names)),
-    C("first?", lambda each: each.first_ns),
-    C("last?", lambda each: each.last_ns),
+    *of(_state, "first?=first_ns last?=last_ns"),
     C("end?", lambda each: each.end.reason or None),
-    C("ended_at?", lambda each: each.end.ts_ns),
+    *of(_state, "ended_at?=end.ts_ns"),
     C(head="end", text=_end, sort=lambda row: None if row.state is None else row.state.end.ts_ns),
 )
 #: The keys of those of which nothing was opened.

@@ -9,7 +9,7 @@ from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.diagnosis import COMMAND, Diagnosis, DiagnosisOutcome, behind
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, speaks_dcp
 from dcpdump.record import Json
-from dcpdump.render.column import Column, ColumnSet
+from dcpdump.render.column import Column, ColumnSet, of
 from dcpdump.render.conns import ends
 from dcpdump.render.streams import lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
@@ -178,20 +178,17 @@ def _place(stream: Stream) -> Json:
 _Found = tuple[Diagnosis, Sequence[str]]
 CAPTURE = ColumnSet[_Found](
     Column("captures", lambda row: list(row[1])),
-    Column("first?", lambda row: row[0].evidence.begins_ns),
-    Column("last?", lambda row: row[0].evidence.last_ns),
-    Column("packets", lambda row: row[0].evidence.counters.packets),
-    Column("frames", lambda row: row[0].evidence.ledger.frames),
-    Column("bytes", lambda row: row[0].evidence.frame_bytes),
-    Column("payload_bytes", lambda row: row[0].evidence.counters.payload_bytes),
-    Column("lost_bytes", lambda row: row[0].evidence.tally.lost.bytes),
+    *of(
+        lambda row: row[0].evidence,
+        "first?=begins_ns last?=last_ns packets=counters.packets frames=ledger.frames bytes=frame_bytes "
+        "payload_bytes=counters.payload_bytes lost_bytes=tally.lost.bytes",
+    ),
     Column("unknown_gaps?", lambda row: row[0].evidence.tally.lost.unknown or None),
-    Column("skipped_bytes", lambda row: row[0].evidence.tally.skipped_bytes),
+    *of(lambda row: row[0].evidence, "skipped_bytes=tally.skipped_bytes"),
     Column("connections", lambda row: len(row[0].evidence.connections)),
-    Column("streams", lambda row: row[0].evidence.streams),
+    *of(lambda row: row[0].evidence, "streams"),
     Column("states", lambda row: dict(row[0].evidence.kinds().most_common())),
-    Column("outcome", lambda row: row[0].outcome.value),
-    Column("text", lambda row: row[0].conclusion),
+    *of(lambda row: row[0], "outcome=outcome.value text=conclusion"),
     Column("troubles", lambda row: sum(trouble.wrong for trouble in row[0].troubles)),
     Column("notes", lambda row: sum(not trouble.wrong for trouble in row[0].troubles)),
     type="capture",
@@ -199,34 +196,28 @@ CAPTURE = ColumnSet[_Found](
 
 _On = tuple[Evidence, ConnectionState]
 CONNECTION = ColumnSet[_On](
-    Column("connection", lambda row: row[1].number),
-    Column("src", lambda row: row[1].src),
-    Column("dst", lambda row: row[1].dst),
-    Column("client", lambda row: row[1].client_address),
-    Column("server", lambda row: row[1].server_address),
-    Column("roles", lambda row: row[1].roles.word),
-    Column("name?", lambda row: row[1].setup.name),
-    Column("agent?", lambda row: row[1].setup.agent),
-    Column("bucket?", lambda row: row[1].setup.bucket),
+    *of(
+        lambda row: row[1],
+        "connection=number src dst client=client_address server=server_address roles=roles.word name?=setup.name "
+        "agent?=setup.agent bucket?=setup.bucket",
+    ),
     Column("dcp", lambda row: speaks_dcp(row[1])),
-    Column("streams", lambda row: row[1].stream_count),
+    *of(lambda row: row[1], "streams=stream_count"),
     Column("states", lambda row: dict(row[0].kinds(row[1].number).most_common())),
-    Column("frames", lambda row: row[1].frames),
-    Column("bytes", lambda row: row[1].bytes),
+    *of(lambda row: row[1], "frames bytes"),
     *lost_columns(lambda row: row[1].missing),
     type="connection",
 )
 
 _NUMBERS = "the connections' numbers"
 TROUBLE = ColumnSet[_Ranked](
-    Column("rank", lambda row: row.rank),
-    Column("code", lambda row: row.thing.situation.value),
+    *of(lambda row: row, "rank code=thing.situation.value"),
     Column("cause?", lambda row: row.thing.cause or None),
-    Column("severity", lambda row: None if row.thing.degree is None else row.thing.degree.value),
-    Column("text", lambda row: row.thing.text),
+    *of(lambda row: row.thing.degree, "severity=value"),
+    *of(lambda row: row.thing, "text"),
     Column("detail?", lambda row: row.thing.detail or None),
     Column("follows?", lambda row: list(row.thing.follows) or None),
-    Column("count", lambda row: row.thing.count),
+    *of(lambda row: row.thing, "count"),
     Column("connections", lambda row: list(row.thing.connections), type="[int]", meaning=_NUMBERS),
     Column(
         "streams?",
@@ -235,25 +226,21 @@ TROUBLE = ColumnSet[_Ranked](
         meaning="the streams that it is about",
     ),
     Column("frames?", lambda row: list(row.thing.frames) or None, type="[int]", meaning="the numbers of the frames"),
-    Column("time?", lambda row: row.thing.ts_ns),
-    Column("command", lambda row: row.command),
+    *of(lambda row: row, "time?=thing.ts_ns command"),
     type="trouble",
 )
 
 LAG = ColumnSet[tuple[Stream, Verdict]](
-    Column("connection", lambda row: row[0].connection.number),
-    Column("vbucket", lambda row: row[0].vbucket),
+    *of(lambda row: row[0], "connection=connection.number vbucket"),
     Column("stream_id?", lambda row: row[0].stream_id or None),
     *lag_columns(lambda row: row[1].lag, known=True),
     type="lag",
 )
 
 UNJUDGED = ColumnSet[_Ranked](
-    Column("code", lambda row: row.thing.code.value),
-    Column("text", lambda row: row.thing.text),
-    Column("count", lambda row: row.thing.count),
+    *of(lambda row: row.thing, "code=code.value text count"),
     Column("connections", lambda row: list(row.thing.connections), type="[int]", meaning=_NUMBERS),
-    Column("command?", lambda row: row.command),
+    *of(lambda row: row, "command?"),
     type="unjudged",
 )
 

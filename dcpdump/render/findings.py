@@ -9,7 +9,7 @@ from dcpdump.check.rule import Rule, Severity
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json
-from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet
+from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet, of
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import folded, number
 from dcpdump.streams.wording import clock
@@ -176,8 +176,7 @@ def _frames(each: RuleTotal) -> str:
 _Found = tuple[Finding, int]
 #: Findings; ``more`` is how many of the kind are left out.
 FINDINGS = ColumnSet[_Found](
-    Column("code", lambda row: row[0].rule.code),
-    Column("rule", lambda row: row[0].rule.id),
+    *of(lambda row: row[0].rule, "code rule=id"),
     Column("severity", lambda row: row[0].severity.value, "severity"),
     Column(head="rule", text=lambda row: f"{row[0].rule.code} {row[0].rule.id}"),
     Column("title", lambda row: row[0].rule.title),
@@ -219,10 +218,7 @@ BY_RULE = ColumnSet[RuleTotal](
 
 #: The rules themselves.
 RULES = ColumnSet[Rule](
-    Column("code", lambda rule: rule.code),
-    Column("rule", lambda rule: rule.id),
-    Column("severity", lambda rule: rule.severity.value),
-    Column("title", lambda rule: rule.title),
+    *of(lambda rule: rule, "code rule=id severity=severity.value title"),
     Column("status", lambda rule: rule.status, type=TEXT, meaning="the status that a conforming peer answers"),
     Column("off", lambda rule: [each.code for each in rule.unjudged], type="[text]", meaning="when it is not judged"),
     Column("spec", lambda rule: rule.source),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dcpdump.record import Json
-from dcpdump.render.column import Column, ColumnSet
+from dcpdump.render.column import Column, ColumnSet, of
 from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number, spark
@@ -252,7 +252,7 @@ def _marks(window: Window) -> list[Json]:
 C = Column[FlowRow]
 FLOW = ColumnSet[FlowRow](
     C("connection", lambda row: row.connection.number, "conn"),
-    C("name?", lambda row: row.connection.setup.name),
+    *of(lambda row: row.connection, "name?=setup.name"),
     C(
         "client",
         lambda row: client(row.connection),
@@ -261,8 +261,7 @@ FLOW = ColumnSet[FlowRow](
     ),
     C("roles", lambda row: row.connection.roles.word),
     C("buffer?", lambda row: row.window.size, "buffer", _buffer),
-    C("buffer_asked?", lambda row: row.window.asked),
-    C("complete", lambda row: row.window.complete),
+    *of(lambda row: row.window, "buffer_asked?=asked complete"),
     C("account", lambda row: "exact" if row.window.complete else "relative"),
     C("state", lambda row: row.found.state.value, meaning="what flow control does"),
     C("evidence", lambda row: row.found.evidence.value),

@@ -7,7 +7,7 @@ from zlib import crc32
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json, Record, as_json
-from dcpdump.render.column import Column, ColumnSet
+from dcpdump.render.column import Column, ColumnSet, of
 from dcpdump.render.line import dialogue_name
 from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
@@ -219,14 +219,9 @@ CHANGES = ColumnSet[Change](
 )
 
 COVERAGE = ColumnSet[Coverage](
-    Column("connection", lambda covered: covered.stream.connection.number),
-    Column("name?", lambda covered: covered.stream.connection.setup.name),
-    Column("vbucket", lambda covered: covered.stream.vbucket),
+    *of(lambda covered: covered.stream, "connection=connection.number name?=connection.setup.name vbucket"),
     Column("stream_id?", lambda covered: covered.stream.stream_id or None),
-    Column("first_seqno?", lambda covered: covered.first),
-    Column("last_seqno?", lambda covered: covered.last),
-    Column("complete?", lambda covered: covered.complete),
-    Column("why", lambda covered: covered.why),
+    *of(lambda covered: covered, "first_seqno?=first last_seqno?=last complete? why"),
     type="coverage",
 )
 #: The rows of a history: a change has the keys of its frame.

@@ -1,10 +1,9 @@
 """Write rollbacks as text for people, and as objects: the request, the response, and the clause that explains it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from dcpdump.record import Json
-from dcpdump.render.column import TEXT, Column, ColumnSet
+from dcpdump.render.column import TEXT, Column, ColumnSet, of
 from dcpdump.render.objects import without_none
 from dcpdump.render.streams import failover_log
 from dcpdump.render.style import Line, LineKind
@@ -122,26 +121,8 @@ def _hex(uuid: int | None) -> str:
     return "?" if uuid is None else f"0x{uuid:016x}"
 
 
-def _first(name: str) -> Callable[[Advised], Any]:
-    """Return what gets a field of the first request that was rolled back."""
-    return lambda row: getattr(row[0].first, name)
-
-
-def _of(of: Callable[[Advised], Any], get: Callable[[Any], Any]) -> Callable[[Advised], Any]:
-    """Return what gets something of a part of a rollback, where there is such a part."""
-    return lambda row: None if (part := of(row)) is None else get(part)
-
-
-def _log(row: Advised) -> Any:
-    return row[0].explanation.log
-
-
-def _purge(row: Advised) -> Any:
-    return row[0].explanation.purge
-
-
-def _granted(row: Advised) -> Any:
-    return row[0].granted
+def _first(row: Advised) -> Request:
+    return row[0].first
 
 
 def _resume(row: Advised) -> Json | None:
@@ -161,44 +142,39 @@ def _resume(row: Advised) -> Json | None:
     )
 
 
-_NUMBERS = "the numbers of the frames"
 C = Column[Advised]
 ROLLBACKS = ColumnSet[Advised](
     C("connection", lambda row: row[0].stream.connection.number, "conn"),
     C(get=lambda row: client(row[0].stream.connection), head="client", type=TEXT, drop_rank=3),
-    C("name?", lambda row: row[0].stream.connection.setup.name),
+    *of(lambda row: row[0].stream, "name?=connection.setup.name"),
     C("vbucket", lambda row: row[0].stream.vbucket, "vb"),
     C("stream_id?", lambda row: row[0].stream.stream_id or None),
-    C("frame", _first("frame")),
-    C("response_frame?", _first("answer_frame")),
-    C("time?", _first("ts_ns"), "time"),
-    C("start_seqno?", _first("start_seqno"), "start"),
-    C("end_seqno?", _first("end_seqno")),
-    C("vbucket_uuid?", _first("vbucket_uuid")),
-    C("snap_start_seqno?", _first("snap_start_seqno")),
-    C("snap_end_seqno?", _first("snap_end_seqno")),
-    C("rollback_seqno?", _first("rollback_seqno"), "to"),
+    *of(_first, "frame response_frame?=answer_frame"),
+    C("time?", lambda row: _first(row).ts_ns, "time"),
+    C("start_seqno?", lambda row: _first(row).start_seqno, "start"),
+    *of(_first, "end_seqno? vbucket_uuid? snap_start_seqno? snap_end_seqno?"),
+    C("rollback_seqno?", lambda row: _first(row).rollback_seqno, "to"),
     C("count", lambda row: row[0].count, "count"),
     C("count_exact?", lambda row: False if row[0].least else None),
-    C("loop", lambda row: row[0].is_loop),
+    *of(lambda row: row[0], "loop=is_loop"),
     C(
         "frames",
         lambda row: [each.frame for each in row[0].requests],
         type="[int]",
         meaning="the numbers of the frames",
     ),
-    C("clause", lambda row: row[0].explanation.clause.value),
-    C("cause?", _of(lambda row: row[0].explanation.cause, lambda cause: cause.value)),
-    C("why", lambda row: row[0].explanation.text),
-    C("expected_seqno?", lambda row: row[0].explanation.expected),
-    C("failover_log?", _of(_log, lambda log: failover_log(log.entries) or [])),
-    C("failover_log_frame?", _of(_log, lambda log: log.frame)),
-    C("purge_seqno?", _of(_purge, lambda purge: purge.seqno)),
-    C("purge_seqno_frame?", _of(_purge, lambda purge: purge.frame)),
-    C("granted_start_seqno?", _of(_granted, lambda granted: granted.request.start_seqno)),
-    C("granted_frame?", _of(_granted, lambda granted: granted.request.answer_frame)),
-    C("granted_connection?", _of(_granted, lambda granted: granted.stream.connection.number)),
-    C("not_known?", _of(lambda row: row[0].lost, lambda lost: lost.text)),
+    *of(lambda row: row[0].explanation, "clause=clause.value"),
+    *of(lambda row: row[0].explanation.cause, "cause?=value"),
+    *of(lambda row: row[0].explanation, "why=text expected_seqno?=expected"),
+    C("failover_log?", lambda row: failover_log(log.entries) or [] if (log := row[0].explanation.log) else None),
+    *of(lambda row: row[0].explanation.log, "failover_log_frame?=frame"),
+    *of(lambda row: row[0].explanation.purge, "purge_seqno?=seqno purge_seqno_frame?=frame"),
+    *of(
+        lambda row: row[0].granted,
+        "granted_start_seqno?=request.start_seqno granted_frame?=request.answer_frame "
+        "granted_connection?=stream.connection.number",
+    ),
+    *of(lambda row: row[0].lost, "not_known?=text"),
     C("resume?", _resume),
 )
 

@@ -7,7 +7,7 @@ from dcpdump.batch.statistics import Amount, Client, Distribution, HotKey, Kind,
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json
-from dcpdump.render.column import INT, Column, ColumnSet
+from dcpdump.render.column import INT, Column, ColumnSet, of
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, bytes_text, rate_text, spark
 from dcpdump.spec import UNKNOWN_NAME, find
@@ -69,12 +69,9 @@ _OF_CONNECTIONS = (
 COUNTED = ColumnSet[CountedRow](C(get=lambda row: row.name, head="name"), *_AMOUNT, *_OF_CONNECTIONS)
 
 TOTAL = ColumnSet[Statistics](
-    Column("frames", lambda found: found.total.frames),
-    Column("bytes", lambda found: found.total.bytes),
+    *of(lambda found: found.total, "frames bytes"),
     Column("seconds", lambda found: _seconds(found.total)),
-    Column("after_gaps", lambda found: found.gaps),
-    Column("first?", lambda found: found.total.first_ns),
-    Column("last?", lambda found: found.total.last_ns),
+    *of(lambda found: found, "after_gaps=gaps first?=total.first_ns last?=total.last_ns"),
     type="total",
 )
 _NAME = "the name of the message"
@@ -87,11 +84,9 @@ MESSAGES = ColumnSet[CountedRow](
 )
 CONNECTIONS = ColumnSet[CountedRow](
     C("connection", lambda row: row.key.connection, "conn"),
-    C("src", lambda row: row.key.src),
-    C("dst", lambda row: row.key.dst),
+    *of(lambda row: row.key, "src dst"),
     C(head="src → dst", text=lambda row: f"{row.key.src} → {row.key.dst}"),
-    C("name?", lambda row: row.client.name),
-    C("agent?", lambda row: row.client.agent),
+    *of(lambda row: row.client, "name? agent?"),
     *_AMOUNT,
     *_OF_CONNECTIONS,
     type="connection",
@@ -117,16 +112,14 @@ LATENCIES = ColumnSet[_Named](
 INTERVALS = ColumnSet[tuple[int, float, Amount]](
     Column("time", lambda row: row[0]),
     Column("seconds", lambda row: row[1]),
-    Column("frames", lambda row: row[2].frames),
-    Column("bytes", lambda row: row[2].bytes),
+    *of(lambda row: row[2], "frames bytes"),
     type="interval",
 )
 DOCUMENTS = ColumnSet[HotKey](
     Column("key", lambda row: safe(row.key)),
     Column("collection?", lambda row: row.collection),
     Column("collection_name?", lambda row: row.path or None),
-    Column("frames", lambda row: row.amount.frames),
-    Column("bytes", lambda row: row.amount.bytes),
+    *of(lambda row: row.amount, "frames bytes"),
     Column("more_frames", lambda row: row.error.frames, type=INT, meaning="frames that it may have had too, at most"),
     Column("more_bytes", lambda row: row.error.bytes, type=INT, meaning="bytes that it may have had too, at most"),
     type="document",

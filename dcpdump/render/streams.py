@@ -6,7 +6,7 @@ from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from dcpdump.record import Json
-from dcpdump.render.column import TEXT, U64, Column, ColumnSet, nonzero
+from dcpdump.render.column import TEXT, U64, Column, ColumnSet, nonzero, of
 from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import lost
@@ -73,6 +73,14 @@ def _client(row: StreamRow) -> str:
     return client(row.stream.connection) if row.client is None else row.client
 
 
+def _stream(row: StreamRow) -> Stream:
+    return row.stream
+
+
+def _connection(row: StreamRow) -> ConnectionState:
+    return row.stream.connection
+
+
 def _snapshots(row: StreamRow) -> int | None:
     return row.stream.traffic.snapshots
 
@@ -108,15 +116,14 @@ def lag_columns(lag_of: Callable[[Any], Lag | None], *, known: bool = False) -> 
     """Return the columns of a lag; what is not known is None. ``known``: all rows have one."""
     may = "" if known else "?"
 
-    def of(get: Callable[[Lag], Any]) -> Callable[[Any], Any]:
-        return lambda row: None if (lag := lag_of(row)) is None else get(lag)
-
     return (
-        Column(f"lag{may}", of(lambda lag: lag.seqnos)),
-        Column(f"lag_exact{may}", of(lambda lag: None if lag.seqnos is None else lag.exact)),
-        Column(f"high_seqno{may}", of(lambda lag: lag.high)),
-        Column("high_seqno_at?", of(lambda lag: lag.high_ns)),
-        Column("high_seqno_from?", of(lambda lag: None if lag.opcode is None else MESSAGES[lag.opcode].name)),
+        *of(lag_of, f"lag{may}=seqnos"),
+        Column(f"lag_exact{may}", lambda row: None if not (lag := lag_of(row)) or lag.seqnos is None else lag.exact),
+        *of(lag_of, f"high_seqno{may}=high high_seqno_at?=high_ns"),
+        Column(
+            "high_seqno_from?",
+            lambda row: None if not (lag := lag_of(row)) or lag.opcode is None else MESSAGES[lag.opcode].name,
+        ),
     )
 
 
@@ -142,27 +149,20 @@ STREAMS = ColumnSet[
 ](
     C("connection", lambda row: row.stream.connection.number, "conn"),
     C(get=_client, head="client", type=TEXT),
-    C("src", lambda row: row.stream.connection.src),
-    C("dst", lambda row: row.stream.connection.dst),
+    *of(_connection, "src dst"),
     C("vbucket", lambda row: row.stream.vbucket, "vb"),
     C("stream_id?", lambda row: row.stream.stream_id or None, "sid"),
-    C("name?", lambda row: row.stream.connection.setup.name),
-    C("roles", lambda row: row.stream.connection.roles.word),
-    C("opaque?", lambda row: row.stream.opaque),
+    *of(_connection, "name?=setup.name roles=roles.word"),
+    *of(_stream, "opaque?"),
     C(head="filter", text=_filter, drop_rank=3),
     C(head="asked", text=_asked, sort=of_request("ts_ns"), drop_rank=6),
     C(head="from..to", text=_range, drop_rank=5),
-    C("verdict", lambda row: row.verdict.text),
-    C("state", lambda row: row.verdict.kind.value),
-    C("cause", lambda row: row.verdict.cause.value),
-    C("why", lambda row: row.verdict.why),
-    C("trouble", lambda row: row.verdict.trouble),
+    *of(lambda row: row.verdict, "verdict=text state=kind.value cause=cause.value why trouble"),
     C("degree?", lambda row: None if row.verdict.degree is None else row.verdict.degree.value, stored=False),
     C("requests", lambda row: [_request(each, row.stream.connection) for each in row.stream.requests]),
     C("requests_omitted?", lambda row: sum((row.stream.requests.omitted or {}).values()) or None, stored=False),
-    C("opened_at?", lambda row: row.stream.granted_ns),
-    C("start_seqno?", of_request("start_seqno")),
-    C("end_seqno?", of_request("end_seqno")),
+    *of(_stream, "opened_at?=granted_ns"),
+    *of(lambda row: row.stream.request, "start_seqno? end_seqno?"),
     C(get=lambda row: row.stream.seqnos.high, head="last seqno", type=U64),
     C(
         head="lag",
@@ -180,8 +180,7 @@ STREAMS = ColumnSet[
     _counted("system_events?", SYSTEM_EVENT, 13),
     C("seqno_advanced?", lambda row: row.stream.traffic.count(ADVANCED)),
     C("cache_transfers?", lambda row: row.stream.traffic.count(CACHED)),
-    C("first_seqno?", lambda row: row.stream.seqnos.first),
-    C("last_seqno?", lambda row: row.stream.seqnos.last),
+    *of(_stream, "first_seqno?=seqnos.first last_seqno?=seqnos.last"),
     *lag_columns(lambda row: row.verdict.lag),
     C("snapshot?", lambda row: _snapshot(row.stream)),
     C(
@@ -193,7 +192,7 @@ STREAMS = ColumnSet[
     C("end_status?", lambda row: row.stream.end_status if row.stream.end is not None else None),
     C("end_status_name?", lambda row: reason_name(row.stream.end_status) if row.stream.end is not None else None),
     C("ended_at?", lambda row: row.stream.ended_ns if row.stream.end is not None else row.stream.closed_ns),
-    C("last_at?", lambda row: row.stream.traffic.last_ns),
+    *of(_stream, "last_at?=traffic.last_ns"),
     C("bytes", _bytes, "bytes", nonzero(_bytes), drop_rank=2),
     *lost_columns(lambda row: row.stream.gaps.missed, LOST),
     C(head="rate", text=lambda row: row.rates, drop_rank=1),

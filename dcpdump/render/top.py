@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dcpdump.record import Json
-from dcpdump.render.column import BOOL, Column, ColumnSet
+from dcpdump.render.column import BOOL, Column, ColumnSet, of
 from dcpdump.render.streams import KINDS, STREAMS, StreamRow, lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number, rate_text
@@ -229,10 +229,7 @@ def _rates(rate_of: Callable[[Any], Rate]) -> tuple[Column[Any], ...]:
 C = Column[Peer]
 TOP_CONNECTIONS = ColumnSet[Peer](
     C("connection", lambda peer: peer.connection.number, "conn"),
-    C("src", lambda peer: peer.src),
-    C("dst", lambda peer: peer.dst),
-    C("name?", lambda peer: peer.name),
-    C("roles", lambda peer: peer.connection.roles.word),
+    *of(lambda peer: peer, "src dst name? roles=connection.roles.word"),
     C(head="client", text=lambda peer: peer.client),
     C(head="server", text=lambda peer: peer.server, drop_rank=3),
     C("streams", lambda peer: sum(each.alive for each in peer.connection.streams), "streams", drop_rank=2),
@@ -254,7 +251,7 @@ TOP_CONNECTIONS = ColumnSet[Peer](
     C(head="full", text=_full, right=True),
     *lost_columns(lambda peer: peer.connection.missing),
     C("end?", lambda peer: peer.connection.end.reason or None),
-    C("ended_at?", lambda peer: peer.connection.end.ts_ns),
+    *of(lambda peer: peer.connection, "ended_at?=end.ts_ns"),
     C(head=" ", text=_state),
 )
 
@@ -274,8 +271,7 @@ TOP_STREAMS = ColumnSet[StreamRow](
 
 #: All of it at one moment, and of packets how many of an interface were handled how.
 TOP = ColumnSet[TopView](
-    Column("time?", lambda view: view.now_ns),
-    Column("frames", lambda view: view.frames),
+    *of(lambda view: view, "time?=now_ns frames"),
     Column("rate_seconds", lambda view: round(view.rates_ns / 1e9, 3)),
     *(Column(f"{key}?", partial(lambda key, view: view.packet_counts.get(key), key)) for key in PACKET_COUNTS),
     Column(
