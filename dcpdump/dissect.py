@@ -464,6 +464,19 @@ def _where(seen: Seen) -> Where:
     return Where(seen.number, seen.ts_ns, seen.file)
 
 
+#: The fate of bytes of payload → how it is said, where that is not its name.
+PAYLOAD_WORDS = {
+    "frames": "in frames",
+    "begun_before": "of frames begun before the capture",
+    "tls": "of TLS around frames",
+    "encrypted": "of TLS not opened",
+    "foreign": "of other protocols",
+    "duplicate": "captured twice",
+    "keepalive": "of keep-alives",
+    "late": "too late",
+}
+
+
 def payload(tally: Tally, counters: Counters) -> dict[str, int]:
     """Return the payload bytes by their fate: their sum is all payload that was captured."""
     used = {

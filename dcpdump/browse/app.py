@@ -315,7 +315,7 @@ class BrowseApp(App[int]):
             self.main.show_dialogue(False)
         elif self.main.shows_page:
             self.main.show_beside(False)
-        elif not self.browser.stop_search() and not self.browser.back() and self.browser.filter:
+        elif not self.browser.stop_search() and not self.browser.step(-1) and self.browser.filter:
             self._apply("")
 
     # -- choosing -----------------------------------------------------------------------------------------

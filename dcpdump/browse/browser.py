@@ -43,16 +43,9 @@ class History:
             self._before.append(position)
         self._after.clear()
 
-    def back(self, now: Position) -> Position | None:
-        """Return the position before; None without one."""
-        return self._step(self._before, self._after, now)
-
-    def forward(self, now: Position) -> Position | None:
-        """Return the position left by stepping back; None without one."""
-        return self._step(self._after, self._before, now)
-
-    @staticmethod
-    def _step(source: list[Position], other: list[Position], now: Position) -> Position | None:
+    def step(self, now: Position, by: int) -> Position | None:
+        """Return the position before (``by`` -1), or the one left by stepping back (1); None without one."""
+        source, other = (self._before, self._after) if by < 0 else (self._after, self._before)
         while source:
             position = source.pop()
             if position != now:
@@ -266,15 +259,9 @@ class Browser:
         self.screen.show_frames()
         self.screen.list.go(number)
 
-    def back(self) -> bool:
-        """Go back to the position before; return whether there is one."""
-        return self._return(self.history.back(self.position))
-
-    def forward(self) -> bool:
-        """Go to the position that was left; return whether there is one."""
-        return self._return(self.history.forward(self.position))
-
-    def _return(self, position: Position | None) -> bool:
+    def step(self, by: int) -> bool:
+        """Go to the position before (``by`` -1), or to the one that was left (1); return whether there is one."""
+        position = self.history.step(self.position, by)
         if position is None:
             return False
         if position.filter != self.filter:

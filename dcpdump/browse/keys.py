@@ -29,7 +29,7 @@ KEYS: dict[str, tuple[Binding, ...]] = {
         _key("enter", "Enter", "enter", "in a tab: the frames of the row; in a dialogue: the frame"),
         _key("escape", "Esc", "step_back", "step back: a dialogue, a filter, a jump"),
         _key("alt+left", "Alt-←", "step_back", "the place before"),
-        _key("alt+right", "Alt-→", "do('browser', 'forward')", "the place that Alt-← left"),
+        _key("alt+right", "Alt-→", "do('browser', 'step', 1)", "the place that Alt-← left"),
     ),
     "Jump": (
         _key("r", "r", "do('browser', 'answer')", "from a request to its response, and back"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dcpdump.capture.file import Capture
 from dcpdump.cli.terminal import note
-from dcpdump.dissect import TLS, Dissector, payload
+from dcpdump.dissect import PAYLOAD_WORDS, TLS, Dissector, payload
 from dcpdump.errors import ExitCode
 from dcpdump.escape import safe
 from dcpdump.net.event import SNAPLEN
@@ -94,25 +94,15 @@ def balance(dissector: Dissector, captures: Sequence[Capture], shown: int) -> di
     }
 
 
-_PHRASES = {
-    "frames": "in frames",
-    "begun_before": "of frames begun before the capture",
-    "tls": "of TLS around frames",
-    "encrypted": "of TLS not opened",
-    "foreign": "of other protocols",
-    "duplicate": "captured twice",
-    "keepalive": "of keep-alives",
-    "late": "too late",
-}
-
-
 def balance_line(dissector: Dissector, shown: int, verb: str = SHOWN) -> str:
     """Return the balance as one line.
 
     ``verb``: what was done with the frames; ``shown``: with how many of them.
     """
     tally, net = dissector.tally, dissector.balance
-    phrases = _PHRASES if net.offset_ms is None else _PHRASES | {"retransmitted": "captured twice, at another time"}
+    phrases = (
+        PAYLOAD_WORDS if net.offset_ms is None else PAYLOAD_WORDS | {"retransmitted": "captured twice, at another time"}
+    )
     used = [
         f"{count:,} {phrases.get(name, name)}"
         for name, count in payload(dissector.tally, dissector.balance).items()

@@ -6,7 +6,7 @@ from dataclasses import replace
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.diagnosis.trouble import Command, Judged
-from dcpdump.dissect import payload
+from dcpdump.dissect import PAYLOAD_WORDS, payload
 from dcpdump.render.column import INT, Column
 from dcpdump.render.statistics import kind_name
 from dcpdump.render.streams import STREAMS, StreamRow
@@ -156,18 +156,7 @@ def _bar(percent: float) -> Markup:
 
 
 _MOST_GAPS = 200
-_PAYLOAD = {
-    "frames": "in frames",
-    "begun_before": "of frames begun before the capture",
-    "skipped": "skipped, as they are no frames",
-    "tls": "of TLS around frames",
-    "encrypted": "of TLS not opened",
-    "foreign": "of other protocols",
-    "retransmitted": "sent again",
-    "duplicate": "captured twice",
-    "keepalive": "of keep-alives",
-    "late": "too late",
-}
+_PAYLOAD = PAYLOAD_WORDS | {"skipped": "skipped, as they are no frames", "retransmitted": "sent again"}
 _GAP_HEADS = ("time", "conn", "from", "offset", "bytes", "why")
 
 

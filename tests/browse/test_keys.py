@@ -66,7 +66,7 @@ MOVES: dict[str, list[tuple[int, str, int, str]]] = {
         *((1, "3 K", WRONG, "1 frames"), (0, "", WRONG, f" ! {WRONG:4} 12:00:30")),
         *((1, "4 K", 1, " filter: --connection 0"), (0, "", 1, " 20 of 20 frames")),
     ],
-    "do('browser', 'forward')": [(1, ": =12 alt+left", 1, ""), (0, "K", GRANTED, "")],
+    "do('browser', 'step', 1)": [(1, ": =12 alt+left", 1, ""), (0, "K", GRANTED, "")],
     "do('browser', 'answer')": [
         (REQUEST, "K", GRANTED, ""),
         (0, "K", REQUEST, ""),

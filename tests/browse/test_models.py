@@ -99,10 +99,8 @@ def test_a_place_is_returned_to_and_left_again() -> None:
     first, second, third = Position("frames", "", 1), Position("frames", "x", 5), Position("streams", "", 5)
     places.leave(first)
     places.leave(second)
-    assert places.back(third) == second
-    assert places.back(second) == first
-    assert places.back(first) is None
-    assert [places.forward(first), places.forward(second), places.forward(third)] == [second, third, None]
+    assert [places.step(each, -1) for each in (third, second, first)] == [second, first, None]
+    assert [places.step(each, 1) for each in (first, second, third)] == [second, third, None]
 
 
 def test_times_count_from_what_is_asked() -> None:
