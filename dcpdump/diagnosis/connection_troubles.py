@@ -1,7 +1,7 @@
 """Troubles of connections: flow control that blocks, NOOPs without an answer, bytes that are missing."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
@@ -319,8 +319,15 @@ _CAUSES = {
 #: Steps that a client takes before it says its name.
 _NAMELESS = (SASL_AUTH, SELECT_BUCKET)
 
-#: A client, by its name, or before it has one by host and agent; its server; an opcode, and a vbucket or a bucket.
-_Step = tuple[str | None, str | None, str | None, int, int | str | None]
+
+class _Step(NamedTuple):
+    """A step of a client: DCP_OPEN and ADD_STREAM by its name and bucket, before these by its host and agent."""
+
+    client: str
+    more: str | None  #: None: not captured
+    server: str | None
+    opcode: int
+    what: int | str | None  #: a vbucket, or a bucket
 
 
 class Refused(NamedTuple):
@@ -402,35 +409,50 @@ def _refused(evidence: Evidence) -> Iterator[Refused]:
     refused = [(each, refusal) for each in evidence.connections for refusal in _first(each)]
     accepted = _accepted(evidence) if refused else {}
     for each, refusal in refused:
-        frame, by = accepted.get(_step(each, refusal.opcode, refusal.asked or refusal.vbucket), (0, None))
+        step = _step(each, refusal.opcode, refusal.asked or refusal.vbucket)
+        alike = [last for other, last in accepted.get(_group(step), {}).items() if _may_be_same(step, other)]
+        frame, by = max(alike, default=(0, None))
         if frame < refusal.frame:
             yield Refused(each, refusal, None)
         elif refusal.opcode in _NAMELESS:
             yield Refused(each, refusal, by)
 
 
-def _step(connection: ConnectionState, opcode: int, detail: int | str | None) -> _Step:
-    """Return what the connections of a client have in common that take one step."""
+def _step(connection: ConnectionState, opcode: int, what: int | str | None) -> _Step:
     setup, server = connection.setup, connection.server_address
     if opcode in _NAMELESS:
-        return _host(connection.client_address), setup.agent, server, opcode, detail
-    return setup.name or f"c{connection.number}", setup.bucket, server, opcode, detail
+        return _Step(_host(connection.client_address), connection.identity.agent, server, opcode, what)
+    return _Step(setup.name or f"c{connection.number}", setup.bucket, server, opcode, what)
 
 
-def _accepted(evidence: Evidence) -> dict[_Step, tuple[int, int]]:
-    """Return the frame that accepted each step last, and its connection."""
-    found: dict[_Step, tuple[int, int]] = {}
+def _may_be_same(step: _Step, other: _Step) -> bool:
+    """Return whether two steps may be the same of one client, where not all of each was captured."""
+    unknown = (None, "")
+    return all(mine == theirs or mine in unknown or theirs in unknown for mine, theirs in zip(step, other, strict=True))
+
+
+def _group(step: _Step) -> Hashable:
+    """Return what steps have in common that may be the same."""
+    return step.client, step.opcode, step.what if step.opcode == ADD_STREAM else None
+
+
+def _accepted(evidence: Evidence) -> dict[Hashable, dict[_Step, tuple[int, int]]]:
+    """Return the steps that were accepted, by what those have in common that may be the same: the last frame that
+    accepted each, and its connection.
+    """
+    found: dict[Hashable, dict[_Step, tuple[int, int]]] = {}
     for each in evidence.ledger.connections.values():
         steps: list[tuple[int, int | str | None, int | None]] = [
             (opcode, each.setup.bucket if opcode == SELECT_BUCKET else None, frame)
             for opcode, frame in each.setup.accepted_steps.items()
+            if opcode != ADD_STREAM
         ]
         if not each.setup.produces:
             steps += [(ADD_STREAM, stream.vbucket, stream.granted_frame) for stream in each.streams]
-        for opcode, detail, frame in steps:
-            step = _step(each, opcode, detail)
-            if frame is not None:
-                found[step] = max((frame, each.number), found.get(step, (0, 0)))
+        for opcode, what, frame in steps:
+            step = _step(each, opcode, what)
+            group = found.setdefault(_group(step), {})
+            group[step] = max((frame or 0, each.number), group.get(step, (0, 0)))
     return found
 
 

@@ -295,6 +295,9 @@ CASES = {
     "a login that was refused, and not on a later connection": (
         GREETED + SETUP["login"] + "CONNECT\n" + GREETED + LOGIN + OPENED + THEN,
         "note setup-refused (login-refused): 10.0.0.1:50000 (c0) (app): the login was refused with AuthError"),
+    "one that was captured late, and not on a later connection": (
+        GREETED + "----\n" + SETUP["login"] + "CONNECT\n" + GREETED + LOGIN + OPENED + THEN,
+        "note setup-refused (login-refused): 10.0.0.1:50000 (c0): the login was refused with AuthError"),
     "a bucket that was refused, and not on a later connection": (
         GREETED + SETUP["bucket"].replace("nope", "travel") + "CONNECT\n" + GREETED + LOGIN + OPENED + THEN,
         "note setup-refused (bucket-refused): 10.0.0.1:50000 (c0) (app): the bucket travel was refused with Eaccess"),
