@@ -6,6 +6,7 @@ Tasks return a few numbers, since they write the rows themselves; a DataFrame wo
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -18,15 +19,12 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-class SparkEngine:
+class SparkEngine(AbstractContextManager["SparkEngine"]):
     """An engine that runs tasks on Spark, each in its own partition; Spark retries failed ones."""
 
     def __init__(self, context: "SparkContext") -> None:
         self._context = context
         self._keys: UnfinishedFolder | None = None
-
-    def __enter__(self) -> "SparkEngine":
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._keys is not None:

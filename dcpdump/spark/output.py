@@ -9,10 +9,9 @@ capture_id with rows there has its rows in all tables.
 
 import os
 import uuid
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,7 +55,7 @@ def writing(path: str) -> Iterator[None]:
         raise unwritable(error, path) from error
 
 
-class Parts:
+class Parts(AbstractContextManager["Parts"]):
     """A writer of one task's rows for the tables of a capture_id. ``close`` returns the files written.
 
     Use it in a ``with``, so that no file stays open after an exception.
@@ -88,9 +87,6 @@ class Parts:
         for name in list(self._open):
             self._complete(name)
         return self.written
-
-    def __enter__(self) -> "Parts":
-        return self
 
     def __exit__(self, *_: object) -> None:
         for file in self._open.values():
@@ -158,7 +154,7 @@ def capture_id(name: str, chain: str) -> str:
     return f"{name}~{chain}" if chain else name
 
 
-class CaptureOutput:
+class CaptureOutput(AbstractContextManager["CaptureOutput"]):
     """The tables of an input under construction. Use it in a ``with``: unpublished files are removed."""
 
     def __init__(self, path: str, name: str) -> None:
@@ -189,16 +185,13 @@ class CaptureOutput:
                 for table in sorted({*tables} - {"index"} - {each.table for each in mine}):
                     empty.leave_empty(table, mine)
                 written += empty.close()
-        paths = defaultdict[str, list[str]](list)
-        for each in written:
-            paths[each.table].append(each.path)
         # Renaming is fast; in object storage each file is copied.
         with writing(self._path), signals_held() if self._root.local else nullcontext():
             self._withdraw("files")
             for table in TABLES:
                 if table in tables or table == "index":
                     self._withdraw(table)
-                    self._move(paths[table])
+                    self._move([each.path for each in written if each.table == table])
 
     def withdraw(self) -> None:
         """Remove the tables of an earlier run over the same input, if this run has none."""
@@ -215,9 +208,6 @@ class CaptureOutput:
                         if old.is_file and old.base_name.startswith(beginning):
                             folder.system.delete_file(old.path)
                 self._move([each.path for each in written if each.table == table])
-
-    def __enter__(self) -> "CaptureOutput":
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._unfinished is not None:
