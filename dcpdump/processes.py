@@ -101,6 +101,7 @@ class ForkedWorker:
             _workers.add(self)
             if not self._pid:
                 _run_child(work, orders, results)
+        self._messages = Messages()
         os.close(orders)
         os.close(results)
 
@@ -117,15 +118,15 @@ class ForkedWorker:
             size -= len(piece)
         return b"".join(pieces)
 
-    def arrived(self) -> bytes | None:
-        """Return the present results without waiting; None if the worker has ended."""
-        pieces: list[bytes] = []
+    def arrived(self) -> list[Any] | None:
+        """Return the objects sent by ``send_object`` that have come, without waiting; None if the worker has ended."""
+        found: list[Any] = []
         while self.has_results:
             piece = os.read(self.results, 1 << 20)
             if not piece:
-                return b"".join(pieces) or None
-            pieces.append(piece)
-        return b"".join(pieces)
+                return found or None
+            found += self._messages.feed(piece)
+        return found
 
     @property
     def has_results(self) -> bool:
@@ -198,6 +199,11 @@ def packed(message: object) -> bytes:
 
     data = dumps(message, HIGHEST_PROTOCOL)
     return len(data).to_bytes(_SIZE, "big") + data
+
+
+def send_object(pipe: int, message: object) -> None:
+    """Write an object to a pipe."""
+    write_all(pipe, packed(message))
 
 
 def write_all(pipe: int, data: bytes | memoryview) -> None:

@@ -3,10 +3,11 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, write_all
+from dcpdump.processes import ForkedWorker, can_fork_alone, send_object
 from dcpdump.render.ladder import Rung
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Table
@@ -72,7 +73,6 @@ class Analysing:
         self._analyse = analyse
         self.working = False  #: whether a result is still to come
         self._final = False
-        self._messages = Messages()
         self._worker: ForkedWorker | None = None
         if can_fork_alone():
             with suppress(OSError):
@@ -96,7 +96,7 @@ class Analysing:
         if arrived is None:
             self._fail("the process that reads all frames has ended")
             return
-        for message in self._messages.feed(arrived):
+        for message in arrived:
             self._take(message)
 
     def _take(self, message: object) -> None:
@@ -121,10 +121,7 @@ class Analysing:
 
     def _work(self, orders: int, results: int) -> None:
         """Do the work, in the other process."""
-
-        def send(message: object) -> None:
-            write_all(results, packed(message))
-
+        send = partial(send_object, results)
         os.nice(_NICE)
         while os.read(orders, 1) == _GO:
             try:

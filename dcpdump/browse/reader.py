@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from dcpdump.conversation import MissingValues
 from dcpdump.errors import DcpdumpError
 from dcpdump.index.columns import Columns
-from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, write_all
+from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, send_object
 
 if TYPE_CHECKING:
     import numpy as np
@@ -238,7 +238,6 @@ class _Forked:
     busy = False
 
     def __init__(self, make: MakeService, columns: Columns) -> None:
-        self._messages = Messages()
         self._worker: ForkedWorker | None = ForkedWorker(lambda orders, results: _serve(make, columns, orders, results))
 
     @property
@@ -254,11 +253,10 @@ class _Forked:
             return None
         if wait:
             self._worker.wait(wait)
-        piece = self._worker.arrived()
-        if piece is None:
+        found = self._worker.arrived()
+        if found is None:
             self.close()
-            return None
-        return list(self._messages.feed(piece))
+        return found
 
     def leave(self) -> None:
         if self._worker is not None:
@@ -283,7 +281,7 @@ def _serve(make: MakeService, columns: Columns, orders: int, results: int) -> No
     try:
         service = make(columns)
     except (DcpdumpError, OSError) as error:
-        write_all(results, packed(error))
+        send_object(results, error)
         return
 
     def end(*_: object) -> NoReturn:
@@ -300,4 +298,4 @@ def _serve(make: MakeService, columns: Columns, orders: int, results: int) -> No
             for ticket, question in received.feed(piece):
                 service.ask(ticket, question)
         for message in service.work():
-            write_all(results, packed(message))
+            send_object(results, message)

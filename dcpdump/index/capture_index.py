@@ -28,7 +28,7 @@ from dcpdump.index.building import (
     Update,
 )
 from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
-from dcpdump.processes import ForkedWorker, Messages, can_fork_alone, packed, started, write_all
+from dcpdump.processes import ForkedWorker, can_fork_alone, send_object, started
 from dcpdump.record import Record
 from dcpdump.spec.header import STREAM_ID_LENGTH
 
@@ -45,7 +45,6 @@ class _HelperBuilder:
     def __init__(self, given: IndexInput, options: IndexOptions) -> None:
         self._given, self._secrets = given, options.secrets
         self._last = Update()
-        self._messages = Messages()
         self._stopped: DcpdumpError | OSError | None = None
         self._worker: ForkedWorker | None = ForkedWorker(partial(_work, given, options))
 
@@ -64,14 +63,14 @@ class _HelperBuilder:
             return []
         if wait:
             worker.wait(wait)
-        piece = worker.arrived()
-        if piece is None:
+        arrived = worker.arrived()
+        if arrived is None:
             self._end()
             last = self._last
             counts = last.frames, last.answers, last.gaps, last.lost, last.skipped_bytes
             return [Update(*counts, last.bytes_read, last.begins_ns, failure=_ENDED)]
         found: list[Update] = []
-        for message in self._messages.feed(piece):
+        for message in arrived:
             if not isinstance(message, Update):
                 self._stopped = message
                 break
@@ -117,12 +116,12 @@ def _work(given: IndexInput, options: IndexOptions, orders: int, results: int) -
                 known, update.key_log = secrets.growth, secrets.key_log()
             if update.idle and before.idle and update.frames == before.frames:
                 continue
-            write_all(results, packed(update))
+            send_object(results, update)
             if not before.frames and update.frames:
                 os.nice(_NICE)  # the user waits for the first frames
             before = update
     except (DcpdumpError, OSError) as error:
-        write_all(results, packed(error))
+        send_object(results, error)
 
 
 def _obey(builder: Builder, orders: int) -> None:

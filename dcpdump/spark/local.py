@@ -7,7 +7,7 @@ from os import read
 from select import select
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.processes import ForkedWorker, Messages, can_fork, packed, write_all
+from dcpdump.processes import ForkedWorker, can_fork, send_object
 from dcpdump.spark.job import Item, Result, result_of
 
 #: Called with the name of the tasks, how many are done, and how many there are.
@@ -48,29 +48,29 @@ class LocalEngine:
 
 def _shared(workers: Sequence[ForkedWorker], task: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     waiting = [*range(len(items))][::-1]
-    busy: dict[int, tuple[ForkedWorker, Messages, int]] = {}  # by file descriptor: the worker and its item
-    idle = [(worker, Messages()) for worker in workers]
+    busy: dict[int, tuple[ForkedWorker, int]] = {}  # by file descriptor: the worker and its item
+    idle = list(workers)
     while waiting or busy:
         if waiting and not workers:
             yield result_of(task, items[waiting.pop()])
             continue
         while waiting and idle:
-            worker, messages = idle.pop()
-            busy[worker.results] = worker, messages, waiting.pop()
-            worker.send(busy[worker.results][2].to_bytes(_NUMBER, "big"))
+            worker = idle.pop()
+            busy[worker.results] = worker, waiting.pop()
+            worker.send(busy[worker.results][1].to_bytes(_NUMBER, "big"))
         if waiting and not busy:
             workers = ()  # all of them were killed
             continue
         for results in select(list(busy), [], [])[0]:
-            worker, messages, number = busy[results]
-            piece = worker.arrived()
-            if piece is None:
+            worker, number = busy[results]
+            arrived = worker.arrived()
+            if arrived is None:
                 del busy[results]
                 yield result_of(task, items[number])
                 continue
-            for message in messages.feed(piece):
+            for message in arrived:
                 del busy[results]
-                idle.append((worker, messages))
+                idle.append(worker)
                 if isinstance(message, (DcpdumpError, OSError)):
                     raise message
                 yield message
@@ -82,4 +82,4 @@ def _work(task: Callable[[Item], Result], items: Sequence[Item], orders: int, re
             done: Result | DcpdumpError | OSError = result_of(task, items[int.from_bytes(order, "big")])
         except (DcpdumpError, OSError) as error:
             done = error
-        write_all(results, packed(done))
+        send_object(results, done)
