@@ -212,11 +212,6 @@ class Fragments:
         self._bytes = 0
         self._pieces = 0
 
-    @property
-    def waiting(self) -> int:
-        """Return how many datagrams wait for fragments."""
-        return len(self._partial)
-
     def state(self) -> dict[DatagramKey, PartialDatagram]:
         """Return the datagrams that wait, oldest first, for ``restore``."""
         return self._partial

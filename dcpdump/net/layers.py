@@ -140,11 +140,6 @@ class Layers:
         self._fragments = Fragments(limits)
         self._exported = ExportedPdus(limits.connections)
 
-    @property
-    def waiting(self) -> int:
-        """Return how many datagrams wait for fragments."""
-        return self._fragments.waiting
-
     def state(self) -> LayersState:
         """Return the state for ``restore``."""
         return LayersState(self._fragments.state(), dict(self._exported.next))

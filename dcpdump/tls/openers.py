@@ -12,6 +12,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM, AESGCM, ChaCha20Poly1305
 
+from dcpdump.tls.records import DATA
 from dcpdump.tls.suites import CBC, CCM_8, CHACHA, GCM, KeyBasis, Suite
 
 # -- keys derived from secrets, by hashes alone -------------------------------------------------------
@@ -41,7 +42,6 @@ def _p_hash(digest: str, secret: bytes, seed: bytes, length: int) -> bytes:
     return out[:length]
 
 
-DATA: Final = 23  #: the type of a record with application data
 _BLOCK: Final = 16
 
 

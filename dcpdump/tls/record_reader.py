@@ -12,9 +12,9 @@ from dcpdump.tls import outcome as why
 from dcpdump.tls import records
 from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key, Keyring, Terms
 from dcpdump.tls.outcome import Alert, Failure
-from dcpdump.tls.records import HEAD, TlsRecord
+from dcpdump.tls.records import ALERT, CHANGE_CIPHER_SPEC, DATA, HANDSHAKES, HEAD, TlsRecord
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, Secrets
-from dcpdump.tls.side import DATA, Side, Waiting
+from dcpdump.tls.side import Side, Waiting
 from dcpdump.tls.suites import SUITES
 
 #: How many first records of a direction may stay encrypted: with all keys known, and with those of the handshake
@@ -130,7 +130,6 @@ class Parties:
 
 # -- how far the handshake comes, and which alert or close ends the connection ------------------------
 
-_ALERT: Final = 21
 _CERTIFICATE: Final = 11
 _MESSAGES: Final = {
     0: "HelloRequest",
@@ -236,8 +235,6 @@ class _Progress:
         self._alert = alert, direction, step, encrypted
 
 
-_CCS: Final = 20
-HANDSHAKES: Final = 22
 #: The length of the shortest encrypted record.
 _LEAST: Final = 22
 
@@ -419,8 +416,8 @@ class RecordReader:
             side.note_place(record, before)
             return
         side.tls += record.there
-        side.turning = kind == _CCS
-        if kind == _ALERT:
+        side.turning = kind == CHANGE_CIPHER_SPEC
+        if kind == ALERT:
             self.progress.alert(side.direction, text, self._ring.terms.version, encrypted=True)
         if kind == HANDSHAKES:
             self._messages(side, text)
@@ -433,9 +430,9 @@ class RecordReader:
         if side.lost or side.unknown or side.passed:  # an encrypted record may have been lost, or be this one
             side.passed += 1 + (record.offset - side.end) // _LEAST if side.end is not None else 1
         side.lost = side.unknown = False
-        if record.kind == _CCS:
+        if record.kind == CHANGE_CIPHER_SPEC:
             side.ccs = True
-        elif record.kind == _ALERT:
+        elif record.kind == ALERT:
             self.progress.alert(side.direction, record.body, self._ring.terms.version)
         elif record.kind == HANDSHAKES and not record.holes and self._messages(side, record.body):
             side.late = False  # the direction begins with the connection

@@ -12,10 +12,15 @@ from dcpdump.startup import dataclass, field
 # A hole inside a record's body damages that record alone. After a lost header, a header is searched whose record is
 # followed by another header; a key then proves it.
 
+#: The types of records.
+CHANGE_CIPHER_SPEC: Final = 20
+ALERT: Final = 21
+HANDSHAKES: Final = 22
+DATA: Final = 23
+_TYPES: Final = frozenset(range(20, 25))
 HEAD: Final = 5
 #: The longest legal body.
 LONGEST: Final = (1 << 14) + 2_048
-_TYPES: Final = frozenset(range(20, 25))
 _HEADER: Final = re.compile(rb"[\x14-\x17]\x03[\x00-\x04]")
 _NOWHERE: Final = Seen(0, None)
 #: About how many bytes of memory the entry of a packet takes.
@@ -58,7 +63,7 @@ def plausible(data: bytes | bytearray, at: int) -> bool:
 
 def is_hello(data: bytes) -> bool:
     """Return whether bytes begin with the hello of a client or a server."""
-    return len(data) >= HEAD + 1 and data[0] == 22 and plausible(data, 0) and data[HEAD] in (1, 2)
+    return len(data) >= HEAD + 1 and data[0] == HANDSHAKES and plausible(data, 0) and data[HEAD] in (1, 2)
 
 
 class RecordCutter:
@@ -87,11 +92,6 @@ class RecordCutter:
     def weight(self) -> int:
         """How many bytes of memory they take."""
         return self.held + _MARK * len(self._marks) if self.held else 0
-
-    @property
-    def held_there(self) -> int:
-        """How many captured bytes wait."""
-        return self.held - sum(end - start for start, end in self._holes)
 
     @property
     def steady(self) -> bool:

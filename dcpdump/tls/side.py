@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dcpdump.net.event import END, Bytes, End, Event, Gap, Seen
 from dcpdump.startup import dataclass, field
 from dcpdump.tls.keyring import APPLICATION, EARLY, HANDSHAKE, Key
-from dcpdump.tls.records import HEAD, HandshakeMessages, RecordCutter, TlsRecord
+from dcpdump.tls.records import DATA, HEAD, HandshakeMessages, RecordCutter, TlsRecord
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets, mark_of
 from dcpdump.tls.suites import BY_LENGTH, GCM, SUITES
 
@@ -36,7 +36,7 @@ _GENERATIONS: Final = 2
 #: The most connections for which these keys are tried at once; with more, only at later records.
 _FEW: Final = 256
 #: The body length of a close_notify, which is no record to search with.
-_ALERT: Final = 19
+_CLOSE_NOTIFY: Final = 19
 #: A record tried number by number should be this short, if there is one.
 _SHORT: Final = 300
 #: If records of so many lengths are all complete blocks, the cipher is CBC.
@@ -77,7 +77,7 @@ class Joining:
         nonce = int.from_bytes(record.body[:8], "big")
         minor = record.head[1] << 8 | record.head[2]
         whole_blocks = self._is_in_blocks(len(record.body))
-        if record.kind != 23 or minor < 0x0303 or nonce == self._nonce + 1 or whole_blocks:
+        if record.kind != DATA or minor < 0x0303 or nonce == self._nonce + 1 or whole_blocks:
             self.version = minor
         self._nonce = nonce
 
@@ -95,7 +95,7 @@ class Joining:
 
     def try_record(self, record: TlsRecord, partner: Key | None) -> "_JoinedLate | None":
         """Search the key and number of a record; ``partner``: the key of the other direction, if found."""
-        if record.holes or len(record.body) <= _ALERT or record.kind != 23:
+        if record.holes or len(record.body) <= _CLOSE_NOTIFY or record.kind != DATA:
             return None
         if self._growth != self._secrets.growth:
             self._growth, self._records, self._attempts = self._secrets.growth, 0, 0
@@ -166,7 +166,6 @@ class Joining:
 
 # -- one direction ------------------------------------------------------------------------------------
 
-DATA: Final = 23
 #: Bytes of memory for a record beside its body.
 _COST: Final = 256
 
@@ -241,11 +240,6 @@ class Side:
     def held(self) -> int:
         """How many bytes of memory waiting bytes take."""
         return self.cutter.weight + self.queued + _COST * len(self.queue) + sum(len(e.data) for e in self.early or ())
-
-    @property
-    def pending(self) -> int:
-        """How many captured bytes wait."""
-        return self.cutter.held_there + self.queued + sum(len(each.data) for each in self.early or ())
 
     @property
     def in_step(self) -> bool:

@@ -422,11 +422,6 @@ class Unsealer:
         return sum(s.given for s in sides), sum(s.tls for s in sides), sum(s.encrypted for s in sides)
 
     @property
-    def pending(self) -> int:
-        """The captured bytes that wait."""
-        return sum(side.pending for side in self._present)
-
-    @property
     def opened(self) -> bool:
         """Whether any record was decrypted."""
         return any(side.opened for side in self._present)

@@ -141,7 +141,7 @@ def test_overlapping_fragments_that_disagree_keep_the_first_and_say_so() -> None
 def test_without_one_of_its_fragments_a_datagram_waits() -> None:
     layers = Layers()
     assert [layers.feed(each) for each in fragments()[1:]] == [None, None]
-    assert layers.waiting == 1
+    assert len(layers.state().fragments) == 1
 
 
 def test_fragments_wait_sixty_seconds_of_capture_time() -> None:
@@ -158,7 +158,7 @@ def test_the_oldest_fragments_go_when_there_are_too_many(limits: Limits) -> None
     layers = Layers(limits)
     for ident in range(30):
         assert layers.feed(fragments(ident=ident)[0]) is None
-    assert layers.waiting < 15
+    assert len(layers.state().fragments) < 15
     assert isinstance([layers.feed(each) for each in fragments(ident=29)[1:]][-1], Segment)
 
 

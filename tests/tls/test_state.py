@@ -131,7 +131,7 @@ def test_what_waits_for_its_secret_is_in_the_state() -> None:
         assert waiting.feed(way, each) == []
     secrets = secrets_of(b"", growing=True)
     other = renewed(waiting, secrets)
-    assert (other.held, other.pending) == (waiting.held, waiting.pending) > (0, 0)
+    assert other.held == waiting.held > 0
     secrets.feed(script.keylog)
     text = [event.data for way, event in other.open_waiting() if way == SERVER and isinstance(event, Bytes)]
     assert b"".join(text) == script.texts[SERVER]
