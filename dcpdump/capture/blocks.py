@@ -1,11 +1,14 @@
-"""Write blocks of pcapng: one section in little-endian order, its interfaces, packets and counts.
+"""Write the blocks of a pcapng section in little-endian order: its interfaces, packets and counts.
 
 Times are nanoseconds. Knows how a block is laid out, not who writes it or where to. Sources: the sections "Section
 Header Block", "Interface Description Block", "Enhanced Packet Block", "Interface Statistics Block" of the pcapng draft.
 """
 
 from collections.abc import Iterable, Sequence
+from os.path import basename
 from struct import Struct, pack
+
+from dcpdump.net.packet import Packet
 
 _SECTION, _INTERFACE, _STATISTICS, _PACKET = 0x0A0D0D0A, 1, 5, 6
 _SECRETS, _TLS = 10, 0x544C534B
@@ -69,3 +72,35 @@ def _block(kind: int, body: bytes) -> bytes:
 def _options(options: Iterable[tuple[int, bytes]]) -> bytes:
     each = [pack("<HH", code, len(value)) + value + bytes(-len(value) % 4) for code, value in options]
     return b"".join(each) + bytes(4) if each else b""
+
+
+# -- packets of any captures as one pcapng section, with times in nanoseconds -------------------------
+# Numbers interfaces; knows no files: it returns bytes.
+
+
+class PcapngWriter:
+    """A writer: ``header`` first, then each packet. Interfaces are described before their first packet."""
+
+    def __init__(self, application: str) -> None:
+        self._application = application
+        self._interfaces: dict[tuple[str, int, int, str], int] = {}
+        self._last_ns = 0
+
+    def header(self, comments: Sequence[str] = ()) -> bytes:
+        """Return the section's header."""
+        return section(self._application, comments)
+
+    def packet(self, captured: Packet, name: str = "", comments: Sequence[bytes] = ()) -> bytes:
+        """Return a packet's block, after the description of its interface if that is new.
+
+        A packet without a time is written with that of the one before it, since the format requires a time.
+        """
+        out = b""
+        key = (captured.file, captured.interface, captured.link_type, name)
+        number = self._interfaces.get(key)
+        if number is None:
+            number = self._interfaces[key] = len(self._interfaces)
+            out = interface(captured.link_type, name, basename(captured.file))
+        if captured.ts_ns is not None:
+            self._last_ns = max(captured.ts_ns, 0)
+        return out + b"".join(packet(number, self._last_ns, captured.data, captured.wire_length, comments))

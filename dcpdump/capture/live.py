@@ -16,9 +16,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime, timezone
-from os.path import basename
 from pathlib import Path
 from socket import if_indextoname
 from struct import Struct, pack
@@ -28,7 +27,6 @@ from dcpdump import __version__
 from dcpdump.capture import blocks, bpf
 from dcpdump.errors import FilterError, LiveError, OutputError, system_words, unwritable
 from dcpdump.filter.choices import Ranges
-from dcpdump.net.packet import Packet
 from dcpdump.processes import started
 from dcpdump.startup import dataclass
 from dcpdump.text import nearest
@@ -323,38 +321,6 @@ def _name_of(interface: int) -> str:
         return if_indextoname(interface)
     except OSError:  # it was removed meanwhile
         return f"interface {interface}"
-
-
-# -- packets of any captures as one pcapng section, with times in nanoseconds -------------------------
-# Numbers interfaces; knows no files: it returns bytes.
-
-
-class PcapngWriter:
-    """A writer: ``header`` first, then each packet. Interfaces are described before their first packet."""
-
-    def __init__(self, application: str) -> None:
-        self._application = application
-        self._interfaces: dict[tuple[str, int, int, str], int] = {}
-        self._last_ns = 0
-
-    def header(self, comments: Sequence[str] = ()) -> bytes:
-        """Return the section's header."""
-        return blocks.section(self._application, comments)
-
-    def packet(self, packet: Packet, name: str = "", comments: Sequence[bytes] = ()) -> bytes:
-        """Return a packet's block, after the description of its interface if that is new.
-
-        A packet without a time is written with that of the one before it, since the format requires a time.
-        """
-        out = b""
-        key = (packet.file, packet.interface, packet.link_type, name)
-        number = self._interfaces.get(key)
-        if number is None:
-            number = self._interfaces[key] = len(self._interfaces)
-            out = blocks.interface(packet.link_type, name, basename(packet.file))
-        if packet.ts_ns is not None:
-            self._last_ns = max(packet.ts_ns, 0)
-        return out + b"".join(blocks.packet(number, self._last_ns, packet.data, packet.wire_length, comments))
 
 
 #: The name for all interfaces.

@@ -10,9 +10,9 @@ import click
 
 from dcpdump import __version__
 from dcpdump.capture import blocks
+from dcpdump.capture.blocks import PcapngWriter
 from dcpdump.capture.file import Capture, timeline
 from dcpdump.capture.key_log import KeyLogs
-from dcpdump.capture.live import PcapngWriter
 from dcpdump.capture.paths import expand
 from dcpdump.capture.pcap import CARVED, DISORDER, ORDER
 from dcpdump.capture.pcapng import CommentReader

@@ -10,7 +10,8 @@ import click
 from dcpdump import __version__
 from dcpdump.batch.block import gathered
 from dcpdump.batch.dissector import Dissection
-from dcpdump.capture.live import PcapngWriter, new_file
+from dcpdump.capture.blocks import PcapngWriter
+from dcpdump.capture.live import new_file
 from dcpdump.capture.relay import Address, Relay
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.cli.frame_output import FrameOutput
