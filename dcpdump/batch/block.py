@@ -199,8 +199,10 @@ def blocks(
             runs = []
             held.append(each)
             have += len(each[3])
-        # A run is shorter than what was read by a part of a record.
-        if have >= (want if held else want - PACKET_USUAL) or len(held) >= BLOCK_PACKETS:
+        # A run is shorter than what was read by a part of a record. What is behind the last one may be damage, which
+        # is not looked at unless more packets are asked for.
+        enough = want if held else want - PACKET_USUAL
+        if have >= enough or len(held) >= BLOCK_PACKETS or (isinstance(each, PlainRun) and not each.sound):
             yield gathered(held) if held else joined(runs)
             held, runs, have, want = [], [], 0, sizes.next_size()
             read_ahead(want)

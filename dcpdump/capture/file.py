@@ -312,7 +312,7 @@ class Capture:
             window.gather(want)  # at first there may be records after the header that was read
             run = reader.plain_run()
             self._state = reader.state
-            sound = run is not None and run.sound and not (window.ended and not run)
+            sound = run is not None and run.sound
             if run:
                 yield run
             # The next record may be larger than a block; no more than it needs is requested, since it may come slowly.

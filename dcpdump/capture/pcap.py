@@ -392,6 +392,7 @@ class Pcap:
             return None
         run = PlainRun(window.data, window.at, health.file, health.packets + 1)
         run.read_records(self.header, self._seconds)
+        run.sound = run.sound and not window.ended
         if len(run):
             window.at, self._seconds = run.stop, run.times[-1] // 1_000_000_000
             health.packets += len(run)
