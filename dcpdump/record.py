@@ -6,9 +6,10 @@ All names and their types are derived from the protocol table; nothing about an 
 from collections.abc import Callable, Iterator
 from dataclasses import field as member
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from dcpdump.escape import safe
+from dcpdump.net.event import Gap
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 from dcpdump.spec.header import HEADER_LENGTH
@@ -17,7 +18,8 @@ from dcpdump.spec.statuses import STATUS
 from dcpdump.startup import dataclass
 from dcpdump.text import iso_time
 from dcpdump.wire.collection_names import Names
-from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
+from dcpdump.wire.decode import decode
+from dcpdump.wire.frame import FieldValue, Frame, Problem, RawFrame, Section
 from dcpdump.wire.session import SessionRequest
 from dcpdump.wire.value import Body, Meaning
 
@@ -90,6 +92,43 @@ class Record:
         ts = self.frame.raw.where.ts_ns
         asked = self.request.ts_ns if self.request else None
         return None if ts is None or asked is None or ts < asked else ts - asked
+
+
+#: A frame without content.
+_BLANK = decode(RawFrame.of(b"\x80" + bytes(HEADER_LENGTH - 1)))
+
+
+def blank_record(
+    key: bytes | None = None, connection: int | None = None, direction: int = 0, src: str = "", dst: str = ""
+) -> Record:
+    """Return a record for filters of which only the key or the origin matters."""
+    return Record(0, _BLANK, Meaning(key=key), None, None, connection, direction, src, dst)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """A direction of a connection: who sends to whom."""
+
+    connection: int
+    direction: int
+    src: str
+    dst: str
+    syn: bool = False  #: the opening was captured: direction 0 is the client's
+    carved: bool = False  #: the file holds chosen packets only
+
+    @property
+    def place(self) -> int:
+        """Return the number of the direction among all: twice the connection's number, plus 0 or 1."""
+        return 2 * self.connection + self.direction
+
+
+class Lost(NamedTuple):
+    """Bytes of a direction that are in no frame: never captured, or skipped."""
+
+    ends: Ends
+    gap: Gap  #: in the offsets of frames; of TLS its length is that of the missing text
+    sent: tuple[Gap, ...] = ()  #: the bytes never captured, in the offsets of TCP
+    skipped: int = 0
 
 
 def seqnos(frame: Frame) -> Iterator[int]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
-from dcpdump.record import Record
+from dcpdump.record import Ends, Record
 from dcpdump.spec.field import Blob, Field, FlatTable, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.startup import dataclass, lazy_pattern
@@ -218,6 +218,13 @@ def digits(noise: bytes) -> bytes:
 def letters(noise: bytes) -> bytes:
     """Return noise as letters."""
     return noise.translate(_LETTERS)
+
+
+def redacted_ends(ends: Ends, redactor: "Redactor | None") -> Ends:
+    """Return a direction with its addresses redacted."""
+    if redactor is None:
+        return ends
+    return replace(ends, src=redactor.endpoint(ends.src), dst=redactor.endpoint(ends.dst))
 
 
 # -- records without it -------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from dcpdump.batch.part import Group, Part
 from dcpdump.batch.scan import INFERRED, UNDERLYING
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Record, as_json, framing, shown_body
-from dcpdump.redact import Redactor
+from dcpdump.redact import Redactor, redacted_ends
 from dcpdump.spec import find
 from dcpdump.spec.field import Bits, EnumValue, Field, Repeat
 from dcpdump.spec.header import STREAM_ID_LENGTH
@@ -402,7 +402,7 @@ class FrameTable:
         places, of = part.places, part.place[rows]
         columns.all("connection", np.array([ends.connection for ends in places])[of])
         columns.all("direction", np.array([ends.direction for ends in places])[of])
-        ends = [each.redacted(self._redactor) for each in places]
+        ends = [redacted_ends(each, self._redactor) for each in places]
         columns.words("src", everywhere, [each.src for each in ends], of)
         columns.words("dst", everywhere, [each.dst for each in ends], of)
         columns.words("file", everywhere, part.files, part.file[rows])

@@ -12,13 +12,13 @@ from dcpdump.arrow.schema import of_columns, stored
 from dcpdump.arrow.verdicts import stream_rows, verdict_rows
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import BlockDissector
-from dcpdump.batch.ends import Ends, Lost
 from dcpdump.batch.part import Part
 from dcpdump.capture.file import Capture
 from dcpdump.check.checking import Judging
 from dcpdump.net.event import Gap
 from dcpdump.net.packet import NO_TIME
-from dcpdump.redact import Redactor
+from dcpdump.record import Ends, Lost
+from dcpdump.redact import Redactor, redacted_ends
 from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet
 from dcpdump.streams.dissection import Watching
 from dcpdump.streams.stream import Stream
@@ -70,7 +70,7 @@ def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.Recor
     rows = [
         stored(GAPS, (ends, each.gap.offset, gap))
         for each in lost
-        for ends in (each.ends.redacted(redactor),)
+        for ends in (redacted_ends(each.ends, redactor),)
         for gap in each.sent
     ]
     return batch_of(rows, gaps())

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, Union
 
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.cutting import MOST_WEIGHT, Cutting
-from dcpdump.batch.ends import Lost, ends_of
 from dcpdump.batch.scan import FilteredScan, Scan
 from dcpdump.conversation import Conversation, Missing, MissingValues
 from dcpdump.dissect import Dissector, TlsState
@@ -23,7 +22,7 @@ from dcpdump.net.endpoints import Connection, flow_of
 from dcpdump.net.event import Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.record import Record
+from dcpdump.record import Ends, Lost, Record
 from dcpdump.tls.secrets import Secrets, SecretsState
 from dcpdump.wire.collection_names import ConnectionNames, ServerNamesState
 from dcpdump.wire.frame import RawFrame
@@ -359,6 +358,13 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         part = part_of(frames, first, rows, records, lambda place: ends_of(involved[place >> 1], place & 1))
         part.names.update({number: each.names for number, each in involved.items() if each.names.any})
         return part
+
+
+def ends_of(conversation: Conversation, direction: int) -> Ends:
+    """Return a direction of a conversation."""
+    src, dst = conversation.ends[direction]
+    connection = conversation.connection
+    return Ends(connection.number, direction, src, dst, connection.syn, connection.carved > 0)
 
 
 def _saved(side: ConnectionSide, conversation: Conversation | None) -> SavedConnection:

@@ -9,7 +9,6 @@ from typing import Protocol
 
 import numpy as np
 
-from dcpdump.batch.ends import BLANK, Ends
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import RESPONSE, Group, Part
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses
@@ -22,10 +21,9 @@ from dcpdump.filter.choices import (
     parse_ranges,
 )
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Record
+from dcpdump.record import Ends, blank_record
 from dcpdump.spec.header import STREAM_ID_LENGTH
 from dcpdump.startup import dataclass
-from dcpdump.wire.value import Meaning
 
 
 class HeaderColumns(Protocol):
@@ -142,7 +140,7 @@ class Masks:
         """Return a mask of the keys that pass."""
         if self.key is None:
             return np.ones(len(keys), bool)
-        return np.array([self.key(Record(0, BLANK, Meaning(key=key), None)) for key in keys], bool)
+        return np.array([self.key(blank_record(key)) for key in keys], bool)
 
 
 def masks(texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | None = None) -> Masks:
@@ -214,7 +212,7 @@ def _place(parse: Callable[[str], Clause]) -> Callable[[str], HeaderMask]:
         clause = parse(text)
 
         def accepts(ends: Ends) -> bool:
-            return clause(Record(0, BLANK, Meaning(), None, None, ends.connection, ends.direction, ends.src, ends.dst))
+            return clause(blank_record(None, ends.connection, ends.direction, ends.src, ends.dst))
 
         return lambda part: np.array([accepts(ends) for ends in part.places], bool)[part.place]
 

@@ -16,12 +16,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from dcpdump.batch.block import BLOCK_BYTES
-from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array, records_at
 from dcpdump.batch.plans import PLANS, Plan
 from dcpdump.batch.scan import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING, UNKNOWN, Later
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Record
+from dcpdump.record import Ends, Record
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS

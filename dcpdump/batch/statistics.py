@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.escape import safe_text
 from dcpdump.net.limits import DEFAULT, LEAST
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Record
+from dcpdump.record import Ends, Record
 from dcpdump.redact import Redactor
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.opcodes import (

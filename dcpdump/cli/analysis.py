@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from dcpdump.batch.block import Block, PacketsUntil, TimeSpan
-from dcpdump.batch.ends import BLANK
 from dcpdump.capture.file import Capture
 from dcpdump.capture.paths import expand
 from dcpdump.cli.grouped import GroupedCommand
@@ -47,7 +46,7 @@ from dcpdump.dissect import Dissector
 from dcpdump.errors import ExitCode
 from dcpdump.filter import Clause, Instant, parse_window
 from dcpdump.filter.choices import Ranges, parse_ranges
-from dcpdump.record import Json, Record
+from dcpdump.record import Json, Record, blank_record
 from dcpdump.redact import Redactor
 from dcpdump.render.column import ColumnSet
 from dcpdump.render.objects import Rows, dump
@@ -66,7 +65,6 @@ from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from dcpdump.streams.wording import span
 from dcpdump.text import counted
-from dcpdump.wire.value import Meaning
 
 if TYPE_CHECKING:
     from dcpdump.check.finding import Finding
@@ -108,7 +106,7 @@ class StreamChoice:
         """Return whether a number and two ends are among those chosen."""
         if not self.clauses:  # asked for each finding
             return True
-        alone = Record(0, BLANK, Meaning(), None, None, number, 0, src, dst)
+        alone = blank_record(None, number, 0, src, dst)
         return all(clause(alone) for clause in self.clauses)
 
     def stream(self, stream: Stream, start_ns: int | None) -> bool:

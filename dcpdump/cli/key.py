@@ -4,7 +4,6 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import click
 
-from dcpdump.batch.ends import BLANK
 from dcpdump.batch.part import Part
 from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, analysis
 from dcpdump.cli.frame_output import collection_notes
@@ -12,7 +11,7 @@ from dcpdump.cli.options import COLLECTION
 from dcpdump.dissect import Dissector
 from dcpdump.escape import bytes_of
 from dcpdump.filter import Clause, clauses
-from dcpdump.record import Record, own_seqno
+from dcpdump.record import Record, blank_record, own_seqno
 from dcpdump.render.history import HISTORY, Change, Coverage, coverage, lines, objects, vbucket_of
 from dcpdump.render.style import Line
 from dcpdump.render.text_columns import Fitting
@@ -21,7 +20,6 @@ from dcpdump.spec.opcodes import DCP_CACHE_TRANSFER
 from dcpdump.streams.frame_event import Step, one_by_one
 from dcpdump.streams.rollbacks import Revocations
 from dcpdump.streams.stream import Stream
-from dcpdump.wire.value import Meaning
 
 _DOCUMENT = [find(opcode).collection_key or opcode == DCP_CACHE_TRANSFER for opcode in range(256)]
 
@@ -51,7 +49,7 @@ class Tracing(LedgerConsumer):
         for group in (each for each in part.groups if each.plan.keyed):
             places = (each[group.rows].tolist() for each in (keys.logical, keys.end, keys.sound))
             for row, begin, end, sound in zip(group.rows.tolist(), *places, strict=True):
-                alone = Record(0, BLANK, Meaning(key=part.data[begin:end]), None) if sound else part.record(row)
+                alone = blank_record(part.data[begin:end]) if sound else part.record(row)
                 if matches(alone):
                     self._keep(part.record(row))
         for row in part.records:
@@ -164,7 +162,7 @@ def _changes(plain: Record, shown: Record, matches: Clause) -> list[Change]:
             fields.setdefault(field.item, {})[field.field.name] = field.value
     out: list[Change] = []
     for at, (item, hidden) in enumerate(zip(plain.meaning.items, shown.meaning.items, strict=False)):
-        if matches(Record(0, BLANK, Meaning(key=item.key), None)):
+        if matches(blank_record(item.key)):
             get = fields.get(at, {}).get
             numbers = get("rev_seqno"), get("cas", 0), get("datatype", 0)
             out.append(Change(shown, get("by_seqno"), hidden.key, item.collection, *numbers, at))

@@ -31,6 +31,7 @@ from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import COUNTED
 from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
+from dcpdump.redact import redacted_ends
 from dcpdump.render import statistics
 from dcpdump.text import counted
 
@@ -88,7 +89,7 @@ def stats(captures: tuple[str, ...], keys: int | None, quiet: bool, **options: A
         if hot is not None and keys is not None:
             found.documents = [each.redacted(shown.redactor) for each in hot.top(keys)]
         found.clients = {number: each.redacted(shown.redactor) for number, each in found.clients.items()}
-        found.ends = {ends.redacted(shown.redactor): amount for ends, amount in found.ends.items()}
+        found.ends = {redacted_ends(ends, shown.redactor): amount for ends, amount in found.ends.items()}
         if dissection.tally.frames:
             with writing_times(shown.times, found.total.first_ns, found.total.last_ns):
                 report(

@@ -7,7 +7,6 @@ from socket import AF_INET, AF_INET6, inet_pton
 import numpy as np
 
 from dcpdump.batch.dissector import Dissection
-from dcpdump.batch.ends import Ends, Lost
 from dcpdump.batch.gather import Array, distinct, records_at
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
@@ -16,7 +15,7 @@ from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.endpoints import Flow
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Record, own_seqno
+from dcpdump.record import Ends, Lost, Record, own_seqno
 from dcpdump.redact import hides_numbers
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dcpdump.batch.ends import Lost
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.compare.capture_rows import mixed, seqnos_of
+from dcpdump.record import Lost
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec import find
 from dcpdump.spec.opcodes import DCP_STREAM_REQ

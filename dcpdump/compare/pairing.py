@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.compare.capture_rows import HAS_SEQNO, CaptureRows, mixed, numbered
 from dcpdump.net.packet import NO_TIME
+from dcpdump.record import Ends
 from dcpdump.spec.opcodes import DCP_SEQNO_ADVANCED
 from dcpdump.startup import dataclass
 

@@ -17,7 +17,6 @@ import numpy as np
 import dcpdump.batch.scan as state
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, Packets
 from dcpdump.batch.dissector import Dissection, DissectionState
-from dcpdump.batch.ends import Ends
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of, read_again
@@ -45,7 +44,7 @@ from dcpdump.index.columns import (
 )
 from dcpdump.net.batch import Batch
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.record import Record, own_seqno
+from dcpdump.record import Ends, Record, own_seqno
 from dcpdump.spec.header import STREAM_ID_LENGTH
 from dcpdump.startup import dataclass, field
 from dcpdump.tls.secrets import Secrets

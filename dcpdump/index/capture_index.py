@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.batch.ends import Ends
 from dcpdump.batch.filter import Masks, wanted_rows
 from dcpdump.batch.gather import Array
 from dcpdump.capture.damage import Damage
@@ -29,7 +28,7 @@ from dcpdump.index.building import (
 )
 from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
 from dcpdump.processes import ForkedWorker, can_fork_alone, send_object, started
-from dcpdump.record import Record
+from dcpdump.record import Ends, Record
 from dcpdump.spec.header import STREAM_ID_LENGTH
 
 # -- the helper: another process, of a lower priority, that builds the index --------------------------

@@ -24,7 +24,7 @@ from dcpdump.compare.pairing import Way, ends_of
 from dcpdump.escape import safe
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Json
-from dcpdump.redact import Redactor
+from dcpdump.redact import Redactor, redacted_ends
 from dcpdump.render.column import ID, Column, ColumnSet, given
 from dcpdump.render.line import message_name
 from dcpdump.render.style import Line, LineKind
@@ -290,7 +290,7 @@ class DiffRows:
         return " → ".join(self._ends(of, number))
 
     def _ends(self, of: int, number: int) -> tuple[str, str]:
-        ends = ends_of(self._found.sides[of], number).redacted(self._redactor)
+        ends = redacted_ends(ends_of(self._found.sides[of], number), self._redactor)
         return ends.src, ends.dst
 
     def _clock_text(self, each: Linked) -> str:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dcpdump.batch.ends import Lost
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
 from dcpdump.batch.scan import Later
@@ -15,7 +14,7 @@ from dcpdump.batch.statistics import Statistics
 from dcpdump.batch.traffic_over_time import Axis, Grid, Kind, TrafficOverTime
 from dcpdump.net.event import CARVED
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Record
+from dcpdump.record import Lost, Record
 from dcpdump.spec.opcodes import (
     DCP_ADD_STREAM,
     DCP_CLOSE_STREAM,

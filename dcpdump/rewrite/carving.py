@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from dcpdump.batch.block import Block, blocks
-from dcpdump.batch.ends import Ends
 from dcpdump.batch.filter import Masks, wanted_rows
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
@@ -22,7 +21,7 @@ from dcpdump.batch.scan import renumbered
 from dcpdump.capture.file import Capture
 from dcpdump.net.limits import DEFAULT, IN_ORDER, OUT_OF_ORDER, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.record import Record
+from dcpdump.record import Ends, Record
 from dcpdump.rewrite.needed import (
     AROUND,
     BEHIND,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection
+from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, ends_of
 from dcpdump.batch.document_runs import (
     RowRun,
     Single,
@@ -19,7 +19,6 @@ from dcpdump.batch.document_runs import (
     runs_of,
     singles_of,
 )
-from dcpdump.batch.ends import Ends, ends_of
 from dcpdump.batch.scan import NEIGHBOURS, FilteredScan, Later
 from dcpdump.conversation import Conversation
 from dcpdump.filter.choices import NOTHING_WANTED, Wanted
@@ -27,7 +26,7 @@ from dcpdump.net.connections import Delivery
 from dcpdump.net.event import End, TcpChange
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Record
+from dcpdump.record import Ends, Record
 from dcpdump.spec import choose, find
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS

@@ -9,9 +9,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.ends import Lost
 from dcpdump.net.event import TcpChange
 from dcpdump.net.packet import NO_TIME
+from dcpdump.record import Lost
 from dcpdump.redact import hides_numbers, is_stray
 from dcpdump.streams.dissection import Ended, EndsWatching, RunPiece, piece_of
 from dcpdump.streams.eviction import Evictable, Eviction

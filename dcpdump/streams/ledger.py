@@ -6,7 +6,7 @@ Code that needs a frame before it is learnt calls the steps of ``feed``: ``arriv
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from dcpdump.batch.ends import Ends
+from dcpdump.record import Ends
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, CACHE_TRANSFER, CLOSED, DISK, DUPLICATES, HISTORY
 from dcpdump.spec.statuses import SUCCESS

@@ -4,9 +4,9 @@ import pytest
 
 from dcpdump.batch.block import blocks
 from dcpdump.batch.dissector import Dissection
-from dcpdump.batch.ends import Lost
 from dcpdump.batch.part import Part, joined
 from dcpdump.net.event import Gap, Seen
+from dcpdump.record import Lost
 from dcpdump.streams.dissection import piece_of
 from dcpdump.streams.feed import PendingLosses
 from dcpdump.streams.frame_event import UNKNOWN_LOSS, Before, Missed

@@ -24,12 +24,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dcpdump.batch.dissector import Dissection
-from dcpdump.batch.ends import Lost
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule
 from dcpdump.check.rules import RULES
 from dcpdump.net.packet import Packet
+from dcpdump.record import Lost
 from dcpdump.render.line import dialogue_name
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.statuses import STATUS
