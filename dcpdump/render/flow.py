@@ -249,6 +249,12 @@ def _marks(window: Window) -> list[Json]:
     return [{"time": iso_time(mark.ts_ns), "outstanding": level} for mark, level in levels if mark.ts_ns is not None]
 
 
+def _level(name: str, get: Callable[[Window], int]) -> Column[FlowRow]:
+    """Return the column of a number of unacknowledged bytes."""
+    text = _where_on(lambda row: _least(row.window, get(row.window)))
+    return Column(f"{name}?", _where_both(lambda row: get(row.window)), name, text)
+
+
 C = Column[FlowRow]
 FLOW = ColumnSet[FlowRow](
     C("connection", lambda row: row.connection.number, "conn"),
@@ -271,18 +277,8 @@ FLOW = ColumnSet[FlowRow](
     C("ignored?", lambda row: row.window.ignored or None),
     C("tcp_faults?", lambda row: [_fault(found) for found in tcp_faults(row.connection, row.now_ns)] or None),
     C("kinds", lambda row: _kinds(row.window)),
-    C(
-        "outstanding?",
-        _where_both(lambda row: row.window.outstanding),
-        "outstanding",
-        _where_on(lambda row: _least(row.window, row.window.outstanding)),
-    ),
-    C(
-        "peak?",
-        _where_both(lambda row: row.window.peak),
-        "peak",
-        _where_on(lambda row: _least(row.window, row.window.peak)),
-    ),
+    _level("outstanding", lambda window: window.outstanding),
+    _level("peak", lambda window: window.peak),
     C("overacked?", _where_both(lambda row: row.window.overacked if row.window.complete else None)),
     C("blocked?", _where_both(lambda row: row.found.state is FlowState.BLOCKED)),
     C(head="blocked", text=_where_on(_blocked), sort=lambda row: row.window.blocked_ns(row.connection.last_ns)),

@@ -17,7 +17,7 @@ from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, place, seqno, status
-from dcpdump.text import counted, iso_time
+from dcpdump.text import counted
 from dcpdump.wire.frame import Where
 
 # -- what happened to documents, as streams report it, and how far that is all ------------------------
@@ -138,7 +138,7 @@ def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_byte
             record, flat = each.record, as_json(each.record, value_bytes=value_bytes)
         out: Json = {"type": "change", "seqno": each.seqno, "rev_seqno": each.rev_seqno, **flat}
         if each.revoked is not None:
-            out["revoked"] = _revocation(each.revoked)
+            out["revoked"] = _REVOCATION.object(each.revoked)
         if each.item is not None:
             out["fields"] = {**flat["fields"], "items": flat["fields"]["items"][each.item : each.item + 1]}
         yield without_none(out)
@@ -150,18 +150,6 @@ def _revoked(request: Request | None) -> str:
     if request is None:
         return ""
     return f"by the rollback to {request.rollback_seqno} at {clock(request.answered_ns)}, frame {request.answer_frame}"
-
-
-def _revocation(request: Request) -> Json:
-    return without_none(
-        {
-            "rollback_seqno": request.rollback_seqno,
-            "start_seqno": request.start_seqno,
-            "request_frame": request.frame,
-            "response_frame": request.answer_frame,
-            "time": None if request.answered_ns is None else iso_time(request.answered_ns),
-        }
-    )
 
 
 def _where(change: Change) -> Where:
@@ -218,6 +206,13 @@ CHANGES = ColumnSet[Change](
     C(head="bytes", text=lambda change: number(change.record.frame.raw.length), right=True),
 )
 
+#: The rollback that took a change back.
+_REVOCATION = ColumnSet[Request](
+    *of(
+        lambda request: request,
+        "rollback_seqno start_seqno request_frame=frame response_frame=answer_frame time?=answered_ns",
+    )
+)
 COVERAGE = ColumnSet[Coverage](
     *of(lambda covered: covered.stream, "connection=connection.number name?=connection.setup.name vbucket"),
     Column("stream_id?", lambda covered: covered.stream.stream_id or None),

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from dcpdump.record import Json
 from dcpdump.render.column import TEXT, Column, ColumnSet, of
-from dcpdump.render.objects import without_none
 from dcpdump.render.streams import failover_log
 from dcpdump.render.style import Line, LineKind
 from dcpdump.spec.statuses import ROLLBACK
@@ -125,23 +123,13 @@ def _first(row: Advised) -> Request:
     return row[0].first
 
 
-def _resume(row: Advised) -> Json | None:
-    advice = row[1]
-    if advice is None:
-        return None
-    return without_none(
-        {
-            "start_seqno": advice.start,
-            "snap_start_seqno": advice.snap_start,
-            "snap_end_seqno": advice.snap_end,
-            "vbucket_uuid": None if advice.uuid is None else _hex(advice.uuid),
-            "purge_seqno": advice.purge_seqno,
-            "flags": advice.flags,
-            "why": advice.why,
-        }
+_ADVICE = ColumnSet[Resume](
+    *of(
+        lambda advice: advice,
+        "start_seqno=start snap_start_seqno=snap_start snap_end_seqno=snap_end vbucket_uuid?=uuid "
+        "purge_seqno? flags why",
     )
-
-
+)
 C = Column[Advised]
 ROLLBACKS = ColumnSet[Advised](
     C("connection", lambda row: row[0].stream.connection.number, "conn"),
@@ -175,7 +163,7 @@ ROLLBACKS = ColumnSet[Advised](
         "granted_connection?=stream.connection.number",
     ),
     *of(lambda row: row[0].lost, "not_known?=text"),
-    C("resume?", _resume),
+    C("resume?", lambda row: None if row[1] is None else _ADVICE.object(row[1])),
 )
 
 

@@ -6,6 +6,7 @@ from dcpdump.spec.names import CONTROL_KEYS
 from dcpdump.spec.opcodes import DCP_CONTROL
 from dcpdump.spec.statuses import STATUS
 from dcpdump.streams.phases import MACHINES
+from dcpdump.text import counted
 
 _CELL = 16  # characters of a byte in the grid, with its left border
 
@@ -72,7 +73,7 @@ def _layout(kind: str, layout: Layout, *, alone: bool) -> list[str]:
     if layout.note:
         out.append(f"  {layout.note}")
     value = layout.value.value if isinstance(layout.value, Presence) else "has fields"
-    extras = _bytes(layout.extras_length) if layout.extras else "must be empty"
+    extras = counted(layout.extras_length, "byte") if layout.extras else "must be empty"
     out.append(f"  extras {extras} · key {layout.key.value} · value {value}")
     if layout.extras:
         out += ["", "  Extras:", *_drawn(layout.extras)]
@@ -85,10 +86,6 @@ def _fact(layout: Layout, fact: str, value: int) -> str:
     """Return a condition of a layout as text, with the name that the value has."""
     names = STATUS if fact == "status" else next((f.names for f in layout.extras if f.name == fact), None)
     return " ".join((f"{fact} = {value}", *(f"({name})" for name in (names.describe(value) if names else ()))))
-
-
-def _bytes(count: int) -> str:
-    return f"{count} byte{'s' * (count != 1)}"
 
 
 def _value(parts: tuple[Part, ...]) -> list[str]:
@@ -129,7 +126,7 @@ def _drawn(fields: tuple[Field, ...]) -> list[str]:
             row, start = [], at
     if row:
         out += _row(start, row)
-    return [*out, f"        Total {_bytes(at)}"]
+    return [*out, f"        Total {counted(at, 'byte')}"]
 
 
 def _row(start: int, cells: list[tuple[str, int]]) -> list[str]:
