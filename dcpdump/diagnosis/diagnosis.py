@@ -48,6 +48,7 @@ _SIGNS: dict[str, tuple[Situation, ...]] = {
     "DCP201": _SETUP,
     "DCP202": _SETUP,
     "DCP203": _SETUP,
+    "DCP119": (Situation.CLOSED,),
     "DCP221": (Situation.REFUSED,),
     "DCP226": (Situation.LOOP, Situation.ROLLED_BACK),
     "DCP227": (Situation.LOOP,),

@@ -115,6 +115,7 @@ CASES: dict[str, Case] = {
         "4161}\nRX control-response{einval}\n"
         "TX set{key=k, value=v, framing=1103}\nRX set-response{success}\n" + STREAM + THREE,
     ),
+    "F19": near(PLAIN + STREAM + THREE + "TX mutation-response{@, opaque=0x1005}\n", "einval", "notmyvbucket"),
     # connections
     "C1": near(
         HELLO % ("", "") + "TX sasl-auth{key=PLAIN, value=x}\n",
