@@ -93,7 +93,8 @@ CASES = {
     "a key twice in one of memory": (ASKED + marker(0, 3) + TWICE, "DCP317 violation"),
     "a key twice in one of an active vbucket": (ACTIVE + marker(0, 3, DISK) + TWICE, "DCP317 violation"),
     "an item twice": (ASKED + marker(0, 3) + items(1, 2) + items(2, 3), "DCP402 violation Erange"),
-    "no acknowledgement behind an answer with an error": (SYNCED + REFUSED + "WAIT 31\nRX stream-end{status=2}\n", "DCP119 suspicious"),
+    "no acknowledgement behind an answer with an error": (
+        SYNCED + REFUSED + "WAIT 31\nRX stream-end{status=2}\n", "DCP119 suspicious"),
     "no acknowledgement": (SYNCED + "WAIT 31\nRX stream-end{status=2}\n", "DCP320 violation"),
     "a mutation outside": (PREPARED + "RX mutation{seqno=9}\n", "DCP401 violation Erange"),
     "a prepare outside": (PREPARED + "RX prepare{seqno=9, key=b}\n", "DCP401 violation Erange"),
