@@ -5,39 +5,30 @@ Filters choose streams and connections, not frames: the ledger is only right if 
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
-from inspect import cleandoc
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from dcpdump.batch.block import Block, PacketsUntil, TimeSpan
-from dcpdump.capture.file import Capture
-from dcpdump.capture.paths import expand
-from dcpdump.cli.grouped import GroupedCommand
-from dcpdump.cli.listing import FORMATS, Sorting, report, sort_options, sorting
+from dcpdump.cli.grouped import GroupedCommand, command
+from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
 from dcpdump.cli.options import (
-    CAPTURE_CLAUSES,
+    QUIET,
     STREAM_ID,
+    TZ,
     VBUCKET,
-    Command,
-    Display,
-    InputOptions,
-    display,
+    Request,
+    capture_clauses,
+    captures_argument,
     display_options,
-    input_of,
     input_options,
     interface_options,
-    interface_source,
-    is_live,
+    option,
     time_option,
-    together,
-    tz_option,
     zone_in,
 )
-from dcpdump.cli.reading import CaptureSource, Consumer, Reading
+from dcpdump.cli.reading import CaptureSource, Consumer, Reading, Source
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ, hide_tls
 from dcpdump.cli.terminal import note
@@ -69,19 +60,17 @@ from dcpdump.text import counted
 if TYPE_CHECKING:
     from dcpdump.check.finding import Finding
     from dcpdump.check.rule import Rule
-    from dcpdump.cli.sniff import InterfaceSource
     from dcpdump.diagnosis.trouble import Evidence
 
 #: Seconds after which it is judged again whether anything is wrong, and how much longer that is than it takes.
 _JUDGED_S, _SPARED = 0.3, 10
 #: What stands for the captures in a command that shows more of an interface.
 _NO_CAPTURE = "CAPTURE"
-_UNSORTED: Sorting[Any] = Sorting(None, None, False)
 #: Fewer answers that are stamped before their requests may be stray ones.
 _BACKDATED = 3
 
-#: Of the options that choose frames, those that choose connections.
-_CONNECTION_CLAUSES = tuple(each._replace(text=each.text.replace("Frames", "Connections")) for each in CAPTURE_CLAUSES)
+#: The options that choose connections.
+_CONNECTION_CLAUSES = capture_clauses("Connections")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,41 +121,28 @@ class StreamChoice:
         return last_ns is not None and last_ns >= self.since.at(start_ns)
 
 
-def choosing_options(*, streams: bool, times: bool = True) -> Callable[[Command], Command]:
-    """Add the options that choose connections; ``streams``: those of streams too; ``times``: and of times."""
+def choosing_options(*, streams: bool, times: bool = True) -> list[click.Option]:
+    """Return the options that choose connections; ``streams``: those of streams too; ``times``: and of times."""
     text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
-    return together(
-        *(each.option for each in (*(VBUCKET, STREAM_ID) * streams, *_CONNECTION_CLAUSES)),
-        click.option("--since", metavar="TIME", help=text),
-        click.option("--until", metavar="TIME", help="As if the capture ended then."),
-        tz_option,
-        *(time_option("since the row above in key and check --all, otherwise as r"),) * times,
-    )
+    return [
+        *([VBUCKET, STREAM_ID] if streams else []),
+        *_CONNECTION_CLAUSES,
+        option("--since TIME", text),
+        option("--until TIME", "As if the capture ended then."),
+        TZ,
+        *[time_option("since the row above in key and check --all, otherwise as r")] * times,
+    ]
 
 
-def choosing(options: Mapping[str, Any]) -> StreamChoice:
+def _choosing(options: Mapping[str, Any]) -> StreamChoice:
     """Return which streams and connections to show. Raises FilterError."""
-    given = [(each.parse, options[each.name]) for each in _CONNECTION_CLAUSES]
     vbucket, stream_id = options.get("vbucket"), options.get("stream_id")
     return StreamChoice(
-        tuple(parse(text) for parse, text in given if text is not None),
+        tuple(each.parse(text) for each in _CONNECTION_CLAUSES if (text := each.text_in(options)) is not None),
         None if vbucket is None else parse_ranges("--vbucket", vbucket, 0xFFFF),
         None if stream_id is None else parse_ranges("--stream-id", stream_id, 0xFFFF),
-        *parse_window(options["since"], options["until"], zone_in(options)),
+        *parse_window(options.get("since"), options.get("until"), zone_in(options)),
     )
-
-
-class AnalysisRequest(NamedTuple):
-    """The request of an analysis: what to read and to choose, how to show it, and in which order."""
-
-    chosen: StreamChoice
-    shown: Display
-    given: InputOptions
-    terminal: bool = False  #: a terminal gets the output
-    captures: tuple[str, ...] = ()  #: as they are named
-    paths: Sequence[str] = ()  #: of the captures; or the interface
-    options: Mapping[str, Any] = MappingProxyType({})  #: of the command line, all
-    order: Sorting[Any] = _UNSORTED
 
 
 class LedgerConsumer(Consumer[Any]):
@@ -187,28 +163,27 @@ class LedgerConsumer(Consumer[Any]):
     #: What became of connections and streams that were evicted.
     evicted_are = "not listed"
 
-    def __init__(self, asked: AnalysisRequest, look: Callable[[Any], None] | None = None) -> None:
-        chosen, shown, given = asked.chosen, asked.shown, asked.given
-        self._look, self.redactor = look, shown.redactor
-        self.dissection = self._dissecting()(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
+    def __init__(self, asked: Request, look: Callable[[Any], None] | None = None) -> None:
+        self._asked, self._wanted, self._shown = asked, _choosing(asked.options), asked.shown
+        self._look, self.redactor = look, asked.shown.redactor
+        self.dissection = asked.dissect(self._dissecting())
         self.ledger = Ledger(with_rules=self.with_rules)
-        self._wanted, self._shown, self._input = chosen, shown, given
         self.evicted = EvictedStreams()  #: of those to show
         self.without_streams = 0  #: connections that were evicted and had none
-        self.captures: list[Capture] = []  #: that are read
         self.closed: list[int] = []  #: numbers of connections of TLS to show, of which nothing was opened
         self.unanswered: list[Unanswered] = []  #: connections to show that were asked for, and not answered
         self.begins_ns: int | None = None  #: when the first packet came
         self._last_ns: int | None = None  # when the last packet came
         self.times = TimeSpan()  #: of the packets
-        self._live: InterfaceSource | None = None
+        self.source: Source  #: that is read
         self._fails_fast = self._failed = False
         self._due = 0.0  # when it is judged next whether anything is wrong, by the monotonic clock
-        self._cut = None if chosen.until is None else PacketsUntil(chosen.until.end)
-        self._feed = Feed(self.dissection, self.ledger, with_rules=self.with_rules, hides=shown.redactor is not None)
+        until = self._wanted.until
+        self._cut = None if until is None else PacketsUntil(until.end)
+        self._feed = Feed(self.dissection, self.ledger, with_rules=self.with_rules, hides=self.redactor is not None)
 
     @classmethod
-    def instead(cls, options: dict[str, Any]) -> int | None:
+    def instead(cls, asked: Request) -> int | None:
         """Run the command if it needs no captures, and return the exit code; None if captures are to be read."""
         return None
 
@@ -220,25 +195,13 @@ class LedgerConsumer(Consumer[Any]):
 
         return Watching
 
-    def read(
-        self,
-        paths: Sequence[str],
-        sink: Sink,
-        live: "InterfaceSource | None" = None,
-        *,
-        fail_fast: bool = False,
-        quiet: bool = False,
-    ) -> Reading[Any]:
-        """Read captures, or an interface, to the end, or to a signal; ``fail_fast``: or until something is wrong.
-
-        ``quiet``: do not say that an interface is captured on.
-        """
-        self._live, self._fails_fast = live, fail_fast
-        self.captures = self._input.open(paths)
-        source = CaptureSource(self.captures)
-        source.block_bytes = self.dissection.block_bytes
-        reading = Reading(live or source, self.dissection, self, sink)
-        with nullcontext() if live is None else live.capturing(self.dissection, quiet=quiet):
+    def read(self, source: Source, sink: Sink, *, fail_fast: bool = False) -> Reading[Any]:
+        """Read a source to the end, or to a signal; ``fail_fast``: or until something is wrong."""
+        self.source, self._fails_fast = source, fail_fast
+        if isinstance(source, CaptureSource):
+            source.block_bytes = self.dissection.block_bytes
+        reading = Reading(source, self.dissection, self, sink)
+        with source.opened(self.dissection):
             reading.analyse()
         times = self.times
         click.get_current_context().with_resource(writing_times(self._shown.times, times.first_ns, times.last_ns))
@@ -305,7 +268,7 @@ class LedgerConsumer(Consumer[Any]):
             len(self.rules),
             self.dissection.tally,
             self.dissection.balance,
-            [capture.health for capture in self.captures],
+            [capture.health for capture in self.source.captures],
             self.times.first_ns,
             self.times.last_ns,
             self.unanswered,
@@ -324,7 +287,7 @@ class LedgerConsumer(Consumer[Any]):
 
         Only of an interface it is known then that nothing was sent: a pipe may be behind.
         """
-        now_ns = time.time_ns() if idle and self._live is not None else self._last_ns
+        now_ns = time.time_ns() if idle and self.source.live else self._last_ns
         if now_ns is None or self._feed.waiting:
             return False
         self._feed.advance(now_ns)
@@ -411,8 +374,8 @@ class LedgerConsumer(Consumer[Any]):
         """Learn what has waited for others, and the end; then redact, if that was asked for."""
         self._learn_all(self._feed.rest())
         cut_ns = None if self._cut is None else self._cut.end_ns
-        if cut_ns is None and self._live is not None and not self._failed:
-            cut_ns = self._live.ended_ns  # up to then nothing else came
+        if cut_ns is None and not self._failed:
+            cut_ns = self.source.ended_ns  # up to then nothing else came
         self._feed.close(self._last_ns if cut_ns is None else cut_ns, self._lose)
         self._end()  # before names become hashes
         self.closed = self._closed()
@@ -479,78 +442,57 @@ Function = Callable[..., AnalysisResult]
 def analysis(
     rows: Rows,
     *examples: str,
+    params: Sequence[click.Parameter] = (),
     sort: ColumnSet[Any] | None = None,
     reader: type[LedgerConsumer] = LedgerConsumer,
     formats: Sequence[str] = FORMATS,
 ) -> Callable[[Function], GroupedCommand]:
     """Return a decorator that makes a command of a function of a reading that has ended, and of what was asked for.
 
-    The command has the function's name, and the function the options of that command alone as further arguments.
-    ``rows``: the kinds of its objects; ``sort``: the columns that these are sorted by; ``reader``: what fills the
-    ledger.
+    The command has the function's name, and the function its own options, ``params``, as further arguments. ``rows``:
+    the kinds of its objects; ``sort``: the columns that these are sorted by; ``reader``: what fills the ledger.
     """
     values = "64 in every format" if any(isinstance(row, str) for row in rows) else ""  # those of frames
+    arguments = [each for each in params if isinstance(each, click.Argument)]
+    every = [
+        *arguments,
+        captures_argument("[CAPTURE…]", required=False),
+        *choosing_options(streams=reader.lists_streams),
+        *interface_options(),
+        option("--fail-fast", "End with 1 at the first thing that is certainly wrong."),
+        *(each for each in params if each not in arguments),
+        *([] if sort is None else sort_options(sort)),
+        *input_options(),
+        *display_options(formats, value_bytes=values, secrets=False),
+        QUIET,
+    ]
 
     def decorate(function: Function) -> GroupedCommand:
-        own = _params_of(function)
-
-        def command(captures: tuple[str, ...], fail_fast: bool, quiet: bool, **options: Any) -> int:
-            status = reader.instead(options)
+        def run(asked: Request) -> int:
+            status = reader.instead(asked)
             if status is not None:
                 return status
-            live = is_live(options, captures)
-            order = _UNSORTED if sort is None else sorting(sort, options)
-            chosen, shown, given = choosing(options), display(options), input_of(options, captures)
-            paths = expand(captures)
-            source = interface_source(options, shown, given) if live else None
-            with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
-                names = captures or (_NO_CAPTURE,), paths if source is None else [source.name]
-                asked = AnalysisRequest(chosen, shown, given, sink.is_terminal, *names, options, order)
-                consumer = reader(asked)
-                reading = consumer.read(paths, sink, source, fail_fast=fail_fast, quiet=quiet)
-                answer = function(consumer, asked, **{each.name or "": options[each.name or ""] for each in own})
+            options = asked.options
+            asked.order = list if sort is None else sorting(sort, options)
+            consumer, source = reader(asked), asked.source()
+            with asked.sink() as sink:
+                if source.live:
+                    asked.captures, asked.paths = (_NO_CAPTURE,), [source.name]
+                reading = consumer.read(source, sink, fail_fast=options["fail_fast"])
+                answer = function(consumer, asked, **{each.name or "": options[each.name or ""] for each in params})
                 if consumer.ledger.frames or answer.always:  # else the summary says that there is nothing
-                    if shown.format == "sarif" and answer.sarif is not None:
+                    if asked.shown.format == "sarif" and answer.sarif is not None:
                         sink.write(dump(answer.sarif()) + "\n")
                     else:
-                        report(sink, shown, rows, answer.lines, answer.objects)
-                wrong = consumer.wrong() if fail_fast else None
-                status = reading.conclude("none" if quiet else "text")
+                        report(sink, asked.shown, rows, answer.lines, answer.objects)
+                wrong = consumer.wrong() if options["fail_fast"] else None
+                status = reading.conclude(asked.summary)
                 if wrong is not None:
                     note(f"dcpdump: --fail-fast: {wrong}")
             fails = answer.fails or wrong is not None
             return ExitCode.FINDINGS if fails and status in (ExitCode.DONE, ExitCode.DAMAGED) else status
 
-        shared = _params(
-            click.argument("captures", nargs=-1, metavar="[CAPTURE…]"),
-            choosing_options(streams=reader.lists_streams),
-            interface_options(lists=False),
-            click.option("--fail-fast", is_flag=True, help="End with 1 at the first thing that is certainly wrong."),
-        )
-        last = _params(
-            *([] if sort is None else [sort_options(sort)]),
-            input_options(),
-            display_options(formats, value_bytes=values, secrets=False),
-            click.option("-q", "--quiet", is_flag=True, help="No summary on standard error."),
-        )
-        arguments = [each for each in own if isinstance(each, click.Argument)]
-        params = [*arguments, *shared, *(each for each in own if each not in arguments), *last]
-        help_ = cleandoc(function.__doc__ or "")
-        return GroupedCommand(
-            function.__name__, callback=command, params=params, help=help_, rows=rows, examples=examples
-        )
+        run.__name__, run.__doc__ = function.__name__, function.__doc__
+        return command(*examples, params=every, rows=rows)(run)
 
     return decorate
-
-
-def _params(*options: Callable[[Any], Any]) -> list[click.Parameter]:
-    """Return what decorators of options add, in their order."""
-
-    def command() -> None: ...
-
-    return _params_of(together(*options)(command))
-
-
-def _params_of(function: Callable[..., Any]) -> list[click.Parameter]:
-    found: list[click.Parameter] = getattr(function, "__click_params__", [])
-    return found[::-1]

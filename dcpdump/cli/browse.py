@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -21,17 +22,17 @@ from dcpdump.capture.paths import expand
 from dcpdump.cli.grouped import command, complete
 from dcpdump.cli.options import (
     LATENCY,
-    Hiding,
+    REDACTION,
     InputOptions,
+    Request,
     Selection,
-    Size,
-    hiding,
-    input_of,
+    captures_argument,
     input_options,
-    redaction_options,
+    level_of,
+    option,
+    salt_of,
     selection,
     selection_options,
-    times_of,
     value_bytes_option,
 )
 from dcpdump.cli.signals import Stop, raise_at_signals
@@ -42,7 +43,6 @@ from dcpdump.filter import FilterError
 from dcpdump.filter.choices import BETWEEN
 from dcpdump.index.columns import SPOOL_BYTES, Columns
 from dcpdump.processes import ForkedWorker, can_fork, write_all
-from dcpdump.record import DEFAULT_VALUE_BYTES
 from dcpdump.render.text_columns import bytes_text
 from dcpdump.text import INSTALL_BROWSE, nearest
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from dcpdump.browse.app import BrowseApp
     from dcpdump.browse.browser import Commands
     from dcpdump.browse.frame_service import FrameService
+    from dcpdump.redact import Redactor
 
 
 # -- captures on standard input -----------------------------------------------------------------------
@@ -136,14 +137,8 @@ _ZONE = "tz"
 def _options() -> dict[str, click.Option]:
     """Return the options that choose frames, by their names without dashes."""
 
-    @click.command()
-    @selection_options(captures=True, frames=True, count=False)
-    @LATENCY.option
-    def command(**_: object) -> None:
-        """Choose frames."""
-
-    complete(command.params)
-    options = [each for each in command.params if isinstance(each, click.Option)]
+    options = [copy(each) for each in (*selection_options(captures=True, frames=True, count=False), LATENCY)]
+    complete(options)
     return {each.opts[-1].lstrip("-"): each for each in options if each.name != _ZONE}
 
 
@@ -169,18 +164,18 @@ def _clauses(text: str) -> list[tuple[str, ...]]:
     words = iter(_split(text))
     for word in words:
         name, equals, value = word.lstrip("-").partition("=")
-        option = _options().get(name.replace("_", "-"))
-        if option is None:
+        found = _options().get(name.replace("_", "-"))
+        if found is None:
             near = nearest(name.lower(), _options(), n=3)
             hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(_options())}"
             raise FilterError(f"no such option: {word!r}", hint=hint)
-        long = f"--{option.opts[-1].lstrip('-')}"
-        if option.is_flag:
+        long = f"--{found.opts[-1].lstrip('-')}"
+        if found.is_flag:
             out.append((long,))
             continue
         value = value if equals else next(words, "")
         if not value:
-            raise FilterError(f"{long}: a value is missing", hint=f"{long} {option.metavar}: {option.help}")
+            raise FilterError(f"{long}: a value is missing", hint=f"{long} {found.metavar}: {found.help}")
         out.append((long, value))
     return out
 
@@ -195,9 +190,9 @@ def _split(text: str) -> list[str]:
 def words_of(options: Mapping[str, Any]) -> list[str]:
     """Return the options of a command that choose frames as they were given."""
     words: list[str] = []
-    for name, option in _options().items():
-        value = options.get(option.name or "")
-        if value and option.is_flag:
+    for name, each in _options().items():
+        value = options.get(each.name or "")
+        if value and each.is_flag:
             words.append(f"--{name}")
         elif value:
             words += [word for one in str(value).split(BETWEEN) for word in (f"--{name}", one)]
@@ -222,10 +217,10 @@ def completions(text: str) -> list[str]:
         words = _split(before)
     except ValueError:
         return []
-    option = _options().get(words[-1].lstrip("-")) if words else None
-    if option is not None and not option.is_flag and not _is_value(words):
+    found = _options().get(words[-1].lstrip("-")) if words else None
+    if found is not None and not found.is_flag and not _is_value(words):
         context = click.Context(click.Command("filter"))
-        return [head + item.value for item in option.type.shell_complete(context, option, last)]
+        return [head + item.value for item in found.type.shell_complete(context, found, last)]
     name = last.lstrip("-")
     dashes, begun = last.removesuffix(name), name.lower().replace("_", "-")
     return [f"{head}{dashes}{each} " for each in _options() if each.startswith(begun)]
@@ -235,8 +230,8 @@ def _is_value(words: Sequence[str]) -> bool:
     """Return whether the last word is the value of the option before it."""
     value = False
     for word in words:
-        option = _options().get(word.lstrip("-"))
-        value = not value and option is not None and not option.is_flag
+        found = _options().get(word.lstrip("-"))
+        value = not value and found is not None and not found.is_flag
     return not value
 
 
@@ -247,22 +242,22 @@ _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
     "dcpdump browse node1.pcap",
     "dcpdump browse captures/ --status '!success'",
     "sudo tcpdump -U -w - port 11210 | dcpdump browse -",
+    params=[
+        captures_argument(),
+        *selection_options(captures=True, frames=True, count=False),
+        LATENCY,
+        value_bytes_option("64"),
+        option("--no-mouse", "Leave the mouse to the terminal, so that it selects text."),
+        *REDACTION,
+        option(
+            "--max-spool SIZE",
+            "Most that is kept of what cannot be read twice: compressed, on standard input, still growing.",
+            default="4G",
+        ),
+        *input_options(align=False, jobs=None),
+    ],
 )
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@selection_options(captures=True, frames=True, count=False)
-@LATENCY.option
-@value_bytes_option("64")
-@click.option("--no-mouse", is_flag=True, help="Leave the mouse to the terminal, so that it selects text.")
-@redaction_options
-@click.option(
-    "--max-spool",
-    type=Size(),
-    default="4G",
-    show_default=True,
-    help="Most that is kept of what cannot be read twice: compressed, on standard input, still growing.",
-)
-@input_options(align=False, jobs=None)
-def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, max_spool: int, **options: Any) -> int:
+def browse(asked: Request, no_mouse: bool, max_spool: int) -> int:
     """Browse captures in the terminal: frames, their fields and bytes, streams, findings, connections.
 
     The first frames are shown at once, the others are read meanwhile. The options that choose are the filter of the
@@ -270,21 +265,19 @@ def browse(captures: tuple[str, ...], value_bytes: int | None, no_mouse: bool, m
     """
     if find_spec("textual") is None:
         raise DcpdumpError("browsing needs Textual", "", INSTALL_BROWSE, (f"without it: {_INSTEAD}",))
-    words, tz, times = words_of(options), options.get("tz"), times_of("text", options)
-    selection(options)
-    keylogs = options.get("keylog") or ()
-    given = input_of(options, captures)
-    shown = DEFAULT_VALUE_BYTES if value_bytes is None else None if value_bytes < 0 else value_bytes
+    options, captures = asked.options, asked.captures
+    words, tz, keylogs = words_of(options), options["tz"], options["keylog"]
+    _, shown, given = asked.frames, asked.shown, asked.given
 
     with hiding(options) as hidden, standard_input(captures, max_spool) as copies:
         copies = copies._replace(paths=expand(copies.paths), again=expand(copies.again))
         if not (copies.terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):
             raise click.UsageError(f"browsing needs a terminal; instead: {_INSTEAD}")
         with (
-            writing_times(times, None, None),
+            writing_times(shown.times, None, None),
             Browsing(captures, copies, given, BrowseOptions(tz, keylogs, hidden, max_spool)) as browsing,
         ):
-            return browsing.run(words, shown, mouse=not no_mouse)
+            return browsing.run(words, shown.value_bytes, mouse=not no_mouse)
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
@@ -302,7 +295,37 @@ _SILENCE_S = 1.0
 _PARTS = 6
 
 
+class Hiding(NamedTuple):
+    """What hides, and the options by which another command hides the same."""
+
+    redactor: "Redactor | None" = None
+    shown: tuple[str, ...] = ()  #: of a command that is shown to people
+    run: tuple[str, ...] = ()  #: of a command that is run at once: it has the same hashes
+
+
 _NOTHING_HIDDEN = Hiding()
+
+
+@contextmanager
+def hiding(options: Mapping[str, Any]) -> Iterator[Hiding]:
+    """Yield what the options of redaction ask for."""
+    level, path = level_of(options)
+    if level is None:
+        yield _NOTHING_HIDDEN
+        return
+    from dcpdump.redact import Redactor
+
+    words = ("--redact",) if level == "partial" else ("--redact-level", level)
+    if path is not None:
+        words = (*words, "--salt-file", path)
+        yield Hiding(Redactor(salt_of(path), full=level == "full"), words, words)
+        return
+    salt = os.urandom(32).hex().encode()
+    with TemporaryFile(buffering=0) as file:  # without a name: nothing is left of it
+        file.write(salt)
+        name = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+        run = ("--salt-file", name) if os.path.exists(name) else ()
+        yield Hiding(Redactor(salt, full=level == "full"), words, (*words, *run))
 
 
 class BrowseOptions(NamedTuple):

@@ -4,22 +4,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os.path import basename
-from typing import Any
-
-import click
 
 from dcpdump import __version__
 from dcpdump.capture import blocks
 from dcpdump.capture.blocks import PcapngWriter
 from dcpdump.capture.file import Capture, timeline
 from dcpdump.capture.key_log import KeyLogs
-from dcpdump.capture.paths import expand
 from dcpdump.capture.pcap import CARVED, DISORDER, ORDER
 from dcpdump.capture.pcapng import CommentReader
 from dcpdump.capture.rewriter import RawRecords
 from dcpdump.cli.frame_output import collection_notes
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import input_of, input_options, selection, selection_options
+from dcpdump.cli.options import Request, captures_argument, input_options, option, selection_options
 from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status_of
@@ -46,22 +42,22 @@ _ALONG = (
     "dcpdump carve node1.pcap --vbucket 417 -w piece.pcapng",
     "dcpdump carve captures/ --connection 3 --since +30s -w piece.pcapng",
     "dcpdump carve node1.pcap --problems -w - | dcpdump read -",
+    params=[
+        captures_argument(),
+        *selection_options(captures=True, frames=True),
+        option(
+            "-w, --write OUT",
+            "The pcapng to write, whatever its name; - is standard output.",
+            name="out",
+            required=True,
+        ),
+        option("--force", "Let OUT replace an existing file."),
+        *input_options(follow=False, align=False),
+        option("-q, --quiet", "Say nothing if all is well."),
+        option("--with-secrets", "Write the secrets of --keylog to OUT, so that it opens itself."),
+    ],
 )
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@selection_options(captures=True, frames=True)
-@click.option(
-    "-w",
-    "--write",
-    "out",
-    required=True,
-    metavar="OUT",
-    help="The pcapng to write, whatever its name; - is standard output.",
-)
-@click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
-@input_options(follow=False, align=False)
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
-@click.option("--with-secrets", is_flag=True, help="Write the secrets of --keylog to OUT, so that it opens itself.")
-def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_secrets: bool, **options: Any) -> int:
+def carve(asked: Request, out: str, force: bool, quiet: bool, with_secrets: bool) -> int:
     """Write the packets that carry chosen frames, and those that are needed to understand them.
 
     Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls), the requests of
@@ -70,8 +66,7 @@ def carve(captures: tuple[str, ...], out: str, force: bool, quiet: bool, with_se
     comment that it was carved: what is not in it is not taken for lost, and nothing is judged by it. The set-up has
     the login: redact OUT before you share it. Of TLS connections OUT has the secrets that the input carried.
     """
-    chosen, given = selection(options), input_of(options, captures)
-    paths = expand(captures)
+    chosen, given, paths = asked.frames, asked.given, asked.paths
     carried, secrets = Secrets(), given.keys.secrets
     inputs = replace(given, keys=KeyLogs(secrets=carried)).open(paths)
     for capture in inputs:

@@ -1,7 +1,6 @@
 """Provide ``dcpdump check``: report where connections break the protocol's rules, and where that is unknown."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
@@ -10,10 +9,9 @@ from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import SHOWN, Finding, Fold, RuleTotal
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
-from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, analysis
+from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
 from dcpdump.cli.listing import FORMATS, report
-from dcpdump.cli.options import Display, display
-from dcpdump.cli.sink import Sink
+from dcpdump.cli.options import Request, option
 from dcpdump.dissect import Dissector
 from dcpdump.errors import ExitCode
 from dcpdump.redact import Redactor
@@ -36,21 +34,21 @@ class Checking(LedgerConsumer):
     with_rules = True
     evicted_are = "judged by the rules, but not listed"
 
-    def __init__(self, asked: AnalysisRequest) -> None:
+    def __init__(self, asked: Request) -> None:
         super().__init__(asked)
-        self.rules = self._rules_of(asked.options)  #: that are asked
+        self.rules = self._rules_of()  #: that are asked
         everything = asked.options.get("everything", False)
         limit = None if everything else SHOWN
         # What is only counted has no time of its own.
-        kept = limit if asked.chosen.since is None else None
+        kept = limit if self._wanted.since is None else None
         self._engine = RuleEngine(self._keep, self.rules, self.ledger, shown=kept)
         self._lose = self._engine.lose
         self._fold = Fold(limit)
         self._everything = everything
 
-    def _rules_of(self, options: Mapping[str, Any]) -> Sequence[Rule]:
+    def _rules_of(self) -> Sequence[Rule]:
         """Return the rules that are chosen."""
-        return _chosen(options.get("select"), options.get("ignore"))
+        return _chosen(self._asked)
 
     def _learn(self, step: Step) -> None:
         self._engine.feed_step(step)
@@ -113,7 +111,7 @@ class Checking(LedgerConsumer):
 class CheckReading(Checking):
     """The rules over all frames; or else what these say, or their list."""
 
-    def __init__(self, asked: AnalysisRequest) -> None:
+    def __init__(self, asked: Request) -> None:
         super().__init__(asked)
         fail_on = asked.options["fail_on"]
         count = 0 if fail_on == "never" else _SEVERITIES.index(fail_on) + 1
@@ -127,13 +125,21 @@ class CheckReading(Checking):
         )
 
     @classmethod
-    def instead(cls, options: dict[str, Any]) -> int | None:
+    def instead(cls, asked: Request) -> int | None:
         """Print the pages of rules, or their list, where that is asked for."""
-        if options["explain"] is None and not options["listed"]:
+        explain = asked.options["explain"]
+        if explain is None and not asked.options["listed"]:
             return None
-        explain = options["explain"]
-        rules = _chosen(options["select"], options["ignore"]) if explain is None else _named(explain, "--explain")
-        return _tell(rules, explain is not None, display(options))
+        rules = _chosen(asked) if explain is None else _named(explain, "--explain")
+        with asked.sink(paged=False) as sink:
+            if asked.shown.format == "sarif":
+                sink.write(dump(findings.sarif((), rules, (), __version__)) + "\n")
+                return ExitCode.DONE
+            text = (
+                findings.table(rules) if explain is None else (line for rule in rules for line in findings.page(rule))
+            )
+            report(sink, asked.shown, [findings.RULES], lambda: text, lambda: map(findings.RULES.object, rules))
+        return ExitCode.DONE
 
 
 @analysis(
@@ -141,22 +147,22 @@ class CheckReading(Checking):
     "dcpdump check node1.pcap",
     "dcpdump check captures/ --ignore DCP418 --fail-on suspicious",
     "dcpdump check --explain DCP402",
+    params=[
+        option("--explain RULE", "Print a rule's page: DCP301 or S1."),
+        option("--list", "List the rules.", name="listed"),
+        option("--select RULES", "Only these rules: DCP301,S12 · DCP4 · S."),
+        option("--ignore RULES", "Not these rules."),
+        option(
+            f"--fail-on [{'|'.join(_SEVERITIES)}|never]",
+            "Exit with 1 for findings as bad as this.",
+            default="violation",
+        ),
+        option("--all", "One line per finding, not per rule.", name="everything"),
+    ],
     reader=CheckReading,
     formats=(*FORMATS, "sarif"),
 )
-@click.option("--explain", metavar="RULE", help="Print a rule's page: DCP301 or S1.")
-@click.option("--list", "listed", is_flag=True, help="List the rules.")
-@click.option("--select", metavar="RULES", help="Only these rules: DCP301,S12 · DCP4 · S.")
-@click.option("--ignore", metavar="RULES", help="Not these rules.")
-@click.option(
-    "--fail-on",
-    type=click.Choice([*_SEVERITIES, "never"]),
-    default="violation",
-    show_default=True,
-    help="Exit with 1 for findings as bad as this.",
-)
-@click.option("--all", "everything", is_flag=True, help="One line per finding, not per rule.")
-def check(reading: CheckReading, asked: AnalysisRequest, **_: object) -> AnalysisResult:
+def check(reading: CheckReading, asked: Request, **_: object) -> AnalysisResult:
     """Hold conversations against the protocol's rules.
 
     A finding is a violation, suspicious, or information; it is unknown where bytes that were not captured forbid a
@@ -186,18 +192,8 @@ def _more(totals: Sequence[RuleTotal], terminal: bool) -> Iterator[Line]:
         yield Line(LineKind.COLUMNS, f"each finding: --all · what a rule says: dcpdump check --explain {code}")
 
 
-def _tell(rules: Sequence[Rule], pages: bool, shown: Display) -> int:
-    """Print rules: as a list, or each with its page."""
-    with Sink(shown.path, force=shown.force) as sink:
-        if shown.format == "sarif":
-            sink.write(dump(findings.sarif((), rules, (), __version__)) + "\n")
-            return ExitCode.DONE
-        text = (line for rule in rules for line in findings.page(rule)) if pages else findings.table(rules)
-        report(sink, shown, [findings.RULES], lambda: text, lambda: map(findings.RULES.object, rules))
-    return ExitCode.DONE
-
-
-def _chosen(select: str | None, ignore: str | None) -> tuple[Rule, ...]:
+def _chosen(asked: Request) -> tuple[Rule, ...]:
+    select, ignore = asked.options.get("select"), asked.options.get("ignore")
     chosen = RULES if select is None else _named(select, "--select")
     left_out = () if ignore is None else _named(ignore, "--ignore")
     return tuple(rule for rule in chosen if rule not in left_out)

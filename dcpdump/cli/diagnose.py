@@ -6,16 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import click
-
 from dcpdump.batch.block import Block
 from dcpdump.browse.analysed import analysis_of
 from dcpdump.browse.analysis import Analysis
 from dcpdump.capture.paths import in_short
 from dcpdump.capture.source import bytes_read
-from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, StreamChoice, analysis
+from dcpdump.cli.analysis import AnalysisResult, analysis
 from dcpdump.cli.check import Checking
-from dcpdump.cli.options import Display, InputOptions
+from dcpdump.cli.options import InputOptions, Request, option
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
@@ -28,7 +26,6 @@ from dcpdump.streams.causes import Degree
 _CARRIED = ("connection", "host", "port", "vbucket", "stream_id", "since", "until", "tz", "time", "redact_level")
 #: Longer lines are hard to read.
 _WIDEST = 120
-_DEGREES = (Degree.WRONG.value, Degree.NOTE.value)
 
 
 @analysis(
@@ -36,17 +33,17 @@ _DEGREES = (Degree.WRONG.value, Degree.NOTE.value)
     "dcpdump diagnose node1.pcap",
     "sudo dcpdump diagnose -i eth0 --duration 60",
     "dcpdump diagnose node1.pcap -f ndjson",
+    params=[
+        option(
+            f"--fail-on [{Degree.WRONG.value}|{Degree.NOTE.value}|never]",
+            "Exit with 1 where something is wrong, or where there is a note too.",
+            default="wrong",
+        ),
+        option("--all", "All of it, not the worst alone.", name="everything"),
+    ],
     reader=Checking,
 )
-@click.option(
-    "--fail-on",
-    type=click.Choice([*_DEGREES, "never"]),
-    default="wrong",
-    show_default=True,
-    help="Exit with 1 where something is wrong, or where there is a note too.",
-)
-@click.option("--all", "everything", is_flag=True, help="All of it, not the worst alone.")
-def diagnose(reading: Checking, asked: AnalysisRequest, fail_on: str, everything: bool) -> AnalysisResult:
+def diagnose(reading: Checking, asked: Request, fail_on: str, everything: bool) -> AnalysisResult:
     """Say on one screen what a capture holds, and what is wrong in it, worst first.
 
     Rollback loops; streams that ended, are stuck or were refused; refused logins, buckets and DCP_OPENs; broken rules;
@@ -83,25 +80,24 @@ def names_of(paths: Sequence[str]) -> str:
 # -- the tabs of the browser --------------------------------------------------------------------------
 # The ledger of streams and the rules over all frames, as ``streams`` and ``check`` have them.
 
-_ALL = StreamChoice((), None, None, None, None)
-_TEXT = Display("text", "never", None, None, False, False)
-
 
 def analyse(
     paths: Sequence[str], given: InputOptions, redactor: Redactor | None, report: Callable[[float], None]
 ) -> Analysis:
     """Return what the tabs show; ``report`` receives from time to time how much was read, up to 1."""
     size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
-    watched = Watched(AnalysisRequest(_ALL, replace(_TEXT, redactor=redactor), given), report, size)
-    watched.captures = given.open(paths)
-    Reading(CaptureSource(watched.captures), watched.dissection, watched).read()
+    asked = Request({"format": "text"})
+    asked.given, asked.shown = given, replace(asked.shown, redactor=redactor)
+    watched = Watched(asked, report, size)
+    watched.source = CaptureSource(given.open(paths))
+    Reading(watched.source, watched.dissection, watched).read()
     return analysis_of(watched.evidence())
 
 
 class Watched(Checking):
     """The rules over all frames, and how far they are. ``size``: of all captures."""
 
-    def __init__(self, asked: AnalysisRequest, report: Callable[[float], None], size: int) -> None:
+    def __init__(self, asked: Request, report: Callable[[float], None], size: int) -> None:
         super().__init__(asked)
         self._report, self._size, self._due = report, size, 0.0
 

@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import click
 
@@ -13,18 +12,18 @@ from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report
 from dcpdump.cli.options import (
+    QUIET,
     Display,
+    Request,
     Selection,
-    display,
     display_options,
-    input_of,
     input_options,
+    option,
     selection,
     selection_options,
     time_option,
 )
 from dcpdump.cli.reading import CaptureSource, Reading
-from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
 from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
@@ -43,31 +42,29 @@ _ALL = 1 << 48
     "dcpdump diff producer.pcap consumer.pcap",
     "dcpdump diff before-proxy.pcap after-proxy.pcap --opcode mutation,deletion",
     "dcpdump diff consumer1.pcap consumer2.pcap --by key",
+    params=[
+        click.Argument(["a"], metavar="A"),
+        click.Argument(["b"], metavar="B"),
+        time_option(),
+        *selection_options(captures=True),
+        option(
+            "--by [frame|key]",
+            "What to compare: frames, or the last change of each document (seqno, CAS, value).",
+            default="frame",
+        ),
+        option(
+            "--frames N",
+            "How many frames of each connection, or documents, to list; ndjson has all.",
+            click.IntRange(min=0),
+            default=20,
+        ),
+        *input_options(follow=False, align=False),
+        *display_options(FORMATS, value_bytes="", secrets=False),
+        QUIET,
+    ],
     rows=DIFF,
 )
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
-@time_option()
-@selection_options(captures=True)
-@click.option(
-    "--by",
-    type=click.Choice(["frame", "key"]),
-    default="frame",
-    show_default=True,
-    help="What to compare: frames, or the last change of each document (seqno, CAS, value).",
-)
-@click.option(
-    "--frames",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="How many frames of each connection, or documents, to list; ndjson has all.",
-)
-@input_options(follow=False, align=False)
-@display_options(formats=FORMATS, value_bytes="", secrets=False)
-@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> int:
+def diff(asked: Request, a: str, b: str, by: str, frames: int) -> int:
     """Compare two captures of the same connections: what one has and the other has not.
 
     A and B (files, folders, globs) are from producer and consumer, from before and after a proxy, or from two runs.
@@ -79,18 +76,19 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
     """
     if a == b == "-":
         raise click.UsageError("standard input can be only one of the two")
-    choices = selection(options), selection(options)  # of each its own: relative times count from its start
-    shown, given = display(options), input_of(options, (a, b))
+    choices = asked.frames, selection(asked.options)  # of each its own: relative times count from its start
+    asked.captures = (a, b)
+    shown, given = asked.shown, asked.given
     paths = [expand((each,)) for each in (a, b)]
     with ExitStack() as stack:
-        sink = stack.enter_context(Sink(shown.path, force=shown.force, inputs=[*paths[0], *paths[1]], paged=True))
+        sink = stack.enter_context(asked.sink())
         folder, hides = tempfile.gettempdir(), shown.redactor is not None
         sides = [Documents(folder) if by == "key" else CaptureRows(folder, hides=hides) for _ in paths]
         for side in sides:
             stack.enter_context(side)
         readings = []
         for name, side, chosen, names in zip((a, b), sides, choices, paths, strict=True):
-            dissection = AckDissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
+            dissection = asked.dissect(AckDissection)
             keeping = _Keeping(chosen, side, dissection, shown)
             reading = Reading(CaptureSource(given.open(names)), dissection, keeping, sink)
             reading.analyse()
@@ -98,14 +96,14 @@ def diff(a: str, b: str, by: str, frames: int, quiet: bool, **options: Any) -> i
             if reading.status not in (ExitCode.DONE, ExitCode.DAMAGED):
                 sink.abandon()  # half a comparison is none
                 note(f"of {safe(name)}:")
-                return reading.conclude("none" if quiet else "text")
+                return reading.conclude(asked.summary)
         rows = _compared(sides, shown, min(frames, _ALL))
         with writing_times(shown.times, sides[0].first_ns, sides[0].last_ns):
             report(sink, shown, DIFF, rows.lines, rows.objects)
-        if rows.remark is not None and not quiet:
+        if rows.remark is not None and not given.quiet:
             note(f"dcpdump: note: {rows.remark[0]}")
             note(f"hint: {rows.remark[1]}")
-        statuses = [reading.conclude("none" if quiet else "text") for reading in readings]
+        statuses = [reading.conclude(asked.summary) for reading in readings]
         return ExitCode.FINDINGS if rows.differs else max(statuses)
 
 

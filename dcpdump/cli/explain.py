@@ -15,7 +15,7 @@ from dcpdump.check.engine import judge
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Display, display, display_options, selection, selection_options
+from dcpdump.cli.options import Display, Request, display_options, option, selection_options
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError, ExitCode, PasteError, system_words
@@ -33,22 +33,25 @@ _TEXTS = ("table", "grid", "line")
     "dcpdump explain 805c00000000000000000000819698000000000000000000",
     "xxd frame.bin | dcpdump explain",
     "dcpdump explain -i paste.txt -f grid",
+    params=[
+        click.Argument(["text"], nargs=-1, metavar="[HEX]…"),
+        option("-i, --input FILE", "Read the paste from a file.", name="source"),
+        option("--form FORM", "Take the paste for this form only.", click.Choice(DIALECTS)),
+        *selection_options(captures=False),
+        *display_options(tuple(OUTPUTS), value_bytes="all, but 64 in ndjson and csv"),
+        option("-q, --quiet", "Do not say in which form the bytes came."),
+    ],
     rows=("explain",),
+    whole=_TEXTS,
 )
-@click.argument("text", nargs=-1, metavar="[HEX]…")
-@click.option("-i", "--input", "source", metavar="FILE", help="Read the paste from a file.")
-@click.option("--form", type=click.Choice(DIALECTS), metavar="FORM", help="Take the paste for this form only.")
-@selection_options(captures=False)
-@display_options(tuple(OUTPUTS), value_bytes="all, but 64 in ndjson and csv")
-@click.option("-q", "--quiet", is_flag=True, help="Do not say in which form the bytes came.")
-def explain(text: tuple[str, ...], source: str | None, form: str | None, quiet: bool, **options: Any) -> int:
+def explain(asked: Request, text: tuple[str, ...], source: str | None, form: str | None, quiet: bool) -> int:
     """Annotate pasted bytes: hex, dumps, the specification's grids, literals of many languages, packets, base64.
 
     HEX comes from the arguments, from a file, or from standard input. Bytes that contradict themselves are
     shown as they are, with what is wrong, and with the smallest edit that would make them consistent. Rules of `check`
     that need no other frame are applied to each; the exit code is 0 all the same.
     """
-    chosen, shown = selection(options), display(options, whole=_TEXTS)
+    chosen, shown = asked.frames, asked.shown
     pasted = _read(_paste(text, source), source, form)
     if not quiet:
         note(f"input read as {pasted.dialect}" + "".join(f"; {remark}" for remark in pasted.notes))

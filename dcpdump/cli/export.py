@@ -1,22 +1,18 @@
 """Provide ``dcpdump export``: write captures as columnar tables."""
 
 import os
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import click
 
-from dcpdump.capture.paths import expand
 from dcpdump.cli.grouped import command
 from dcpdump.cli.options import (
-    Command,
-    display,
+    Request,
+    captures_argument,
     display_options,
-    input_of,
     input_options,
-    selection,
+    option,
     selection_options,
-    summary_of,
     summary_options,
 )
 from dcpdump.cli.sink import Sink, folder_of, saying_what_is_left
@@ -38,9 +34,9 @@ def _table_names(value: str) -> tuple[str, ...]:
     return tuple(name for name in TABLES if name in names or name == "files")
 
 
-def tables_option(default: str, text: str = "Which to write.") -> Callable[[Command], Command]:
-    """Add the option for which tables to write."""
-    return click.option("--tables", type=_table_names, metavar="NAMES", default=default, show_default=True, help=text)
+def tables_option(default: str, text: str = "Which to write.") -> click.Option:
+    """Return the option for which tables to write."""
+    return option("--tables NAMES", text, _table_names, default=default)
 
 
 def cut_notes(rows: int, value_bytes: int | None) -> Iterator[str]:
@@ -69,29 +65,26 @@ FORMATS = ("parquet", "arrow", "csv")
     "dcpdump export captures/ -o tables",
     "dcpdump export node1.pcap -o tables --opcode mutation -f csv",
     "dcpdump export --schema",
+    params=[
+        captures_argument(required=False),
+        *selection_options(captures=True),
+        *display_options(
+            FORMATS,
+            value_bytes="all",
+            folder="The folder to write: whole or not at all.",
+            force="Let -o replace the tables of an earlier export, by none where there is no DCP.",
+        ),
+        option("--schema", "Print the tables' columns and their types, and do nothing."),
+        tables_option(
+            "frames,gaps,streams,files",
+            "Which to write; findings too: what check says takes longer than all the others together.",
+        ),
+        *input_options(follow=False, jobs="Threads and processes; default: the cores."),
+        *summary_options(),
+    ],
+    whole=FORMATS,
 )
-@click.argument("captures", nargs=-1, metavar="CAPTURE…")
-@selection_options(captures=True)
-@display_options(
-    FORMATS,
-    value_bytes="all",
-    folder="The folder to write: whole or not at all.",
-    force="Let -o replace the tables of an earlier export, by none where there is no DCP.",
-)
-@click.option("--schema", is_flag=True, help="Print the tables' columns and their types, and do nothing.")
-@tables_option(
-    "frames,gaps,streams,files",
-    "Which to write; findings too: what check says takes longer than all the others together.",
-)
-@input_options(follow=False, jobs="Threads and processes; default: the cores.")
-@summary_options()
-def export(
-    captures: tuple[str, ...],
-    schema: bool,
-    tables: tuple[str, ...],
-    jobs: int | None,
-    **options: Any,
-) -> int:
+def export(asked: Request, schema: bool, tables: tuple[str, ...], jobs: int | None) -> int:
     """Write the frames of captures as columns: tables for DuckDB, pandas, Polars, Spark.
 
     DIR gets frames, gaps (bytes that were never captured), streams (what became of each) and files (what was read),
@@ -99,9 +92,7 @@ def export(
     streams and findings read all.
     """
     need_pyarrow()
-    summary = summary_of(options)
-    given = input_of(options, captures)
-    chosen, shown = selection(options), display({**options, "color": "never"}, whole=FORMATS)
+    given, chosen, shown = asked.given, asked.frames, asked.shown
     if schema:
         from dcpdump.arrow.folder import SCHEMAS
         from dcpdump.arrow.schema import text
@@ -109,7 +100,7 @@ def export(
         with Sink(None) as sink:
             sink.write("\n".join(text(make()) for make in SCHEMAS.values()))
         return ExitCode.DONE
-    if not captures:
+    if not asked.captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     folder = folder_of(shown.path)
     from dcpdump.arrow.folder import Tables
@@ -117,8 +108,8 @@ def export(
     from dcpdump.cli.tables import Exporting
     from dcpdump.streams.dissection import Watching
 
-    inputs = given.open(expand(captures))
-    dissection = Watching(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
+    inputs = given.open(asked.paths)
+    dissection = asked.dissect(Watching)
     with Tables(folder, shown.format, tables, force=shown.force) as written:
         exporting = Exporting(dissection, chosen, shown, written, worth_having(jobs, inputs))
         reading = Reading(CaptureSource(inputs, patient=True), dissection, exporting)
@@ -130,4 +121,4 @@ def export(
             written.publish()
         else:
             written.withdraw()  # an earlier export must not be taken for this one
-    return reading.conclude(summary)
+    return reading.conclude(asked.summary)

@@ -3,8 +3,10 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -156,11 +158,14 @@ _JUDGES = ("check", "diagnose")
 Sections = dict[str, dict[str, Any]]
 
 
+_CONFIG_HELP = "dcpdump help config"
+
+
 class ConfigError(DcpdumpError):
     """What a file of defaults, or a variable, says is not right."""
 
-    def __init__(self, path: str, what: str, hint: str = "dcpdump help config") -> None:
-        super().__init__(f"{path}: {what}", hint=hint)
+    def __init__(self, what: str, hint: str = _CONFIG_HELP) -> None:
+        super().__init__(what, hint=hint)
 
 
 def config_path() -> str | None:
@@ -188,24 +193,16 @@ def take_from_environment(command: str | None, params: Iterable[click.Parameter]
             param.envvar = _beginning(command) + names[0].upper()
 
 
-def refuse_unknown_variables(command: str, params: Iterable[click.Parameter]) -> None:
+def refuse_unknown_variables(command: click.Command) -> None:
     """Raise ConfigError for a variable of a command that sets nothing: it may be misspelt."""
-    begin = _beginning(command)
-    options = {name.upper(): param for param in params for name in (*_long_names(param), param.name or "")}
+    begin = _beginning(command.name)
+    options = {name.upper(): param for param in command.params for name in (*_long_names(param), param.name or "")}
     for variable in sorted(os.environ):
-        if not variable.startswith(begin) or not os.environ[variable]:
-            continue
-        name = variable.removeprefix(begin)
-        param = options.get(name)
-        if param is None:
-            near = nearest(name, [name for name, each in options.items() if not is_given_only(command, each)])
-            hint = f"did you mean {begin}{near[0]}?" if near else "dcpdump help config"
-            raise ConfigError(variable, "there is no such option", hint)
-        if is_given_only(command, param):
-            raise ConfigError(variable, "can be given on the command line only")
         text = os.environ[variable]
-        values = param.type.split_envvar_value(text) if param.multiple else [text]  # as click takes them
-        _refuse_values(variable, "", values, param)
+        if variable.startswith(begin) and text:
+            param = _set_by(variable.removeprefix(begin), options, command.name, f"{variable}:", begin + "{}")
+            values = param.type.split_envvar_value(text) if param.multiple else [text]  # as click takes them
+            _refuse_values(variable, values, param)
 
 
 def _beginning(command: str | None) -> str:
@@ -223,11 +220,11 @@ def sections(path: str, commands: Iterable[str]) -> Sections:
     found = _parsed(path)
     for name, section in found.items():
         if name in commands and not isinstance(section, dict):
-            raise ConfigError(path, f"{name} is not a section", f"[{name}], and below it: format = 'line'")
+            raise ConfigError(f"{path}: {name} is not a section", f"[{name}], and below it: format = 'line'")
         if not isinstance(section, dict):
-            raise ConfigError(path, f"{name} stands in no section", f"[read], and below it: {name} = …")
+            raise ConfigError(f"{path}: {name} stands in no section", f"[read], and below it: {name} = …")
         if name not in commands:
-            raise ConfigError(path, f"there is no command {name!r}", _nearest(name, commands, "[{}]"))
+            raise ConfigError(f"{path}: there is no command {name!r}", _nearest(name, commands, "[{}]"))
     return found
 
 
@@ -236,45 +233,56 @@ def defaults(path: str, command: click.Command, section: dict[str, Any]) -> dict
     options = {word.lstrip("-"): param for param in command.params for word in param.opts if word.startswith("--")}
     out: dict[str, Any] = {}
     for key, value in section.items():
-        param = options.get(key.replace("_", "-"))
-        if param is None or param.name is None:
-            allowed = [name for name, each in options.items() if not is_given_only(command.name, each)]
-            hint = _nearest(key, allowed, f"[{command.name}] {{}}")
-            raise ConfigError(path, f"[{command.name}] {key}: there is no such option", hint)
-        if is_given_only(command.name, param):
-            raise ConfigError(path, f"[{command.name}] {key} can be given on the command line only")
-        out[param.name] = _value(path, f"[{command.name}] {key}", value, param)
+        where = f"{path}: [{command.name}] {key}"
+        param = _set_by(key.replace("_", "-"), options, command.name, where, f"[{command.name}] {{}}")
+        out[param.name or ""] = _value(where, value, param)
     return out
 
 
-def _value(path: str, where: str, value: Any, param: click.Parameter) -> Any:
+def _set_by(
+    name: str, options: Mapping[str, click.Parameter], command: str | None, where: str, form: str
+) -> click.Parameter:
+    """Return the option that a setting sets. Raises ConfigError where there is none, or the command line alone may.
+
+    ``form``: what another setting would look like, whose name it has for {}.
+    """
+    param = options.get(name)
+    if param is None:
+        allowed = [each for each, other in options.items() if not is_given_only(command, other)]
+        raise ConfigError(f"{where.removesuffix(':')}: there is no such option", _nearest(name, allowed, form))
+    if is_given_only(command, param):
+        raise ConfigError(f"{where} can be given on the command line only")
+    return param
+
+
+def _value(where: str, value: Any, param: click.Parameter) -> Any:
     """Return a value as click takes a default; what it means is checked there."""
     several = value if isinstance(value, list) else [value]
     if not all(isinstance(each, (str, int, float, bool)) for each in several):
-        raise ConfigError(path, f"{where} is neither a text, a number nor true or false")
+        raise ConfigError(f"{where} is neither a text, a number nor true or false")
     if isinstance(param, click.Option) and param.is_flag:
         if not isinstance(value, bool):
-            raise ConfigError(path, f"{where} is true or false")
+            raise ConfigError(f"{where} is true or false")
         return value
     if any(isinstance(each, bool) for each in several) or (isinstance(value, list) and not param.multiple):
-        raise ConfigError(path, f"{where} is a text or a number")
-    _refuse_values(path, f"{where}: ", map(str, several), param)
+        raise ConfigError(f"{where} is a text or a number")
+    _refuse_values(where, map(str, several), param)
     return [str(each) for each in several] if param.multiple else str(value)
 
 
-def _refuse_values(path: str, where: str, values: Iterable[str], param: click.Parameter) -> None:
+def _refuse_values(where: str, values: Iterable[str], param: click.Parameter) -> None:
     """Raise ConfigError for a value that an option does not take."""
     try:
         for each in values:
             param.type.convert(each, param, None)
     except click.BadParameter as error:
         is_flag = isinstance(param, click.Option) and param.is_flag
-        raise ConfigError(path, where + ("is true or false" if is_flag else error.message)) from error
+        raise ConfigError(f"{where}: {'is true or false' if is_flag else error.message}") from error
 
 
 def _nearest(word: str, known: Iterable[str], form: str) -> str:
-    near = nearest(word.replace("_", "-"), list(known), n=1, cutoff=0.4)
-    return f"did you mean {form.format(near[0])}?" if near else "dcpdump help config"
+    near = nearest(word, known, n=1, cutoff=0.5)
+    return f"did you mean {form.format(near[0])}?" if near else _CONFIG_HELP
 
 
 def _parsed(path: str) -> dict[str, Any]:
@@ -282,9 +290,9 @@ def _parsed(path: str) -> dict[str, Any]:
     try:
         found: dict[str, Any] = tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:
-        raise ConfigError(path, f"cannot read: {system_words(error)}") from error
+        raise ConfigError(f"{path}: cannot read: {system_words(error)}") from error
     except ValueError as error:
-        raise ConfigError(path, f"is not TOML: {error}") from error
+        raise ConfigError(f"{path}: is not TOML: {error}") from error
     return found
 
 
@@ -345,24 +353,37 @@ def _show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 class GroupedCommand(BriefHelp):
-    """A command whose help has its options in groups, and examples; its words are completed by their names.
+    """A command of a function, whose help has its options in groups, and examples; its words are completed by names.
 
-    ``rows``: the kinds of rows that it prints as ndjson; or else ``schema`` returns what --schema prints.
+    ``function``: gets what its parameters name, of the options, and ``asked``, the Request; ``params``: are copied;
+    ``rows``: the kinds of rows that it prints as ndjson; or else ``schema`` returns what --schema prints; ``whole``: as
+    Request has it.
     """
 
     def __init__(
         self,
-        *args: Any,
+        function: Callable[..., Any],
+        params: Iterable[click.Parameter],
         examples: tuple[str, ...],
+        *,
         rows: "Rows" = (),
         schema: Callable[[], Any] | None = None,
-        **attributes: Any,
+        whole: Collection[str] = (),
     ) -> None:
-        super().__init__(*args, **attributes)
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+
+        def invoke(**options: Any) -> Any:
+            if "asked" in names:
+                from dcpdump.cli.options import Request
+
+                options["asked"] = Request(dict(options), whole)
+            return function(**{name: options[name] for name in names})
+
+        own = [copy(param) for param in params] + ([_schema_option(rows, schema)] if rows or schema else [])
+        name, text = function.__name__.removesuffix("_command"), cleandoc(function.__doc__ or "")
+        super().__init__(name, callback=invoke, params=own, help=text)
         self.examples = examples
         complete(self.params)
-        if rows or schema is not None:
-            self.params.append(_schema_option(rows, schema))
         take_from_environment(self.name, self.params)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -404,10 +425,10 @@ class GroupedCommand(BriefHelp):
 
 
 def command(
-    *examples: str, name: str | None = None, **attributes: Any
+    *examples: str, params: Iterable[click.Parameter] = (), **attributes: Any
 ) -> Callable[[Callable[..., Any]], GroupedCommand]:
-    """Return a decorator that makes a command of a function; ``attributes`` are those of GroupedCommand."""
-    return click.command(name, cls=GroupedCommand, examples=examples, **attributes)
+    """Return a decorator that makes a command of a function; ``params``, ``attributes``: as GroupedCommand has them."""
+    return lambda function: GroupedCommand(function, params, examples, **attributes)
 
 
 def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> None:

@@ -26,16 +26,15 @@ def question(page: str) -> str:
     "dcpdump help",
     "dcpdump help filters",
     "dcpdump help read",
-    name="help",
+    params=[click.Argument(["name"], required=False)],
 )
-@click.argument("name", required=False)
-@click.pass_context
-def help_command(ctx: click.Context, name: str | None) -> None:
+def help_command(name: str | None) -> None:
     """Print a page of help; without NAME, list the pages.
 
     NAME is a page ('dcpdump help filters') or a command ('dcpdump help read').
     """
-    found, group = pages(), ctx.find_root().command
+    root = click.get_current_context().find_root()
+    found, group = pages(), root.command
     assert isinstance(group, click.Group)
     if name is None:
         width = max(map(len, found))
@@ -43,13 +42,13 @@ def help_command(ctx: click.Context, name: str | None) -> None:
         text += "\n'dcpdump help NAME' prints one; NAME may also be a command.\n"
     elif name in found:
         text = found[name]
-    elif name in group.list_commands(ctx):
-        command = group.get_command(ctx, name)
+    elif name in group.list_commands(root):
+        command = group.get_command(root, name)
         assert command is not None
-        with click.Context(command, info_name=name, parent=ctx.find_root()) as inner:
+        with click.Context(command, info_name=name, parent=root) as inner:
             text = command.get_help(inner) + "\n"
     else:
-        near = nearest(name, [*found, *group.list_commands(ctx)], n=1)
+        near = nearest(name, [*found, *group.list_commands(root)], n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"pages are {', '.join(found)}"
         raise DcpdumpError(f"there is no page {name!r}", hint=hint)
     with Sink(None, paged=True) as sink:

@@ -5,9 +5,9 @@ from collections.abc import Hashable, Iterable, Sequence
 import click
 
 from dcpdump.batch.part import Part
-from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, analysis
+from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
 from dcpdump.cli.frame_output import collection_notes
-from dcpdump.cli.options import COLLECTION
+from dcpdump.cli.options import COLLECTION, Request
 from dcpdump.dissect import Dissector
 from dcpdump.escape import bytes_of
 from dcpdump.filter import Clause, clauses
@@ -30,7 +30,7 @@ class Tracing(LedgerConsumer):
     runs = False
     evicted_are = "shown by their changes alone"
 
-    def __init__(self, asked: AnalysisRequest) -> None:
+    def __init__(self, asked: Request) -> None:
         super().__init__(asked, self._collect)
         collection = asked.options["collection"]
         self._texts = {} if collection is None else {"collection": collection}
@@ -117,11 +117,10 @@ class Tracing(LedgerConsumer):
     "dcpdump key user::1001 node1.pcap",
     "dcpdump key 'order::*' captures/ --vbucket 12",
     "dcpdump key '/^user::[0-9]+$/' node1.pcap -f ndjson",
+    params=[click.Argument(["pattern"]), COLLECTION],
     reader=Tracing,
 )
-@click.argument("pattern")
-@COLLECTION.option
-def key(reading: Tracing, asked: AnalysisRequest, pattern: str, collection: str | None) -> AnalysisResult:
+def key(reading: Tracing, asked: Request, pattern: str, collection: str | None) -> AnalysisResult:
     """Show the history of documents whose key matches PATTERN: a glob, or a /regular expression/.
 
     For their vbuckets: which seqnos the capture has, and whether any of their bytes can have been lost. What is not in

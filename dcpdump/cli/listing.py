@@ -1,12 +1,12 @@
 """Write the rows of a command in the requested order: as lines for people, as csv or as objects."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from dcpdump.cli.grouped import Completed
-from dcpdump.cli.options import Command, Display, together
+from dcpdump.cli.options import Display, option
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.record import Json
@@ -14,7 +14,6 @@ from dcpdump.render.column import ColumnSet
 from dcpdump.render.objects import Rows, csv_lines, dump, keys
 from dcpdump.render.style import Line, Palette
 from dcpdump.render.text_columns import Fitting, fitted
-from dcpdump.startup import dataclass
 from dcpdump.text import nearest
 
 #: The formats of what is found out, in whichever command.
@@ -50,24 +49,6 @@ T = TypeVar("T")
 _NOTHING = (None, "")
 
 
-@dataclass(frozen=True, slots=True)
-class Sorting(Generic[T]):
-    """The requested order. ``column``: None for the default."""
-
-    columns: ColumnSet[T] | None
-    column: str | None
-    reverse: bool
-
-    def __call__(self, rows: Iterable[T]) -> list[T]:
-        """Return rows in that order; those with nothing in the column last, equal ones as they were."""
-        found = list(rows)
-        if self.columns is None or self.column is None:
-            return found[::-1] if self.reverse else found
-        key = self.columns.sortable[self.column]
-        there = [row for row in found if key(row) not in _NOTHING]
-        return sorted(there, key=key, reverse=self.reverse) + [row for row in found if key(row) in _NOTHING]
-
-
 class _Column(Completed):
     """One of the columns of a table."""
 
@@ -88,15 +69,21 @@ class _Column(Completed):
         raise click.UsageError(f"unknown column {value!r} for --sort ({meant}there are {', '.join(known)})", ctx)
 
 
-def sort_options(columns: ColumnSet[Any]) -> Callable[[Command], Command]:
-    """Add the options for the order of a table's rows."""
+def sort_options(columns: ColumnSet[Any]) -> list[click.Option]:
+    """Return the options for the order of a table's rows."""
     names = f"Sort by a column, the least first: {', '.join(columns.sortable)}."
-    return together(
-        click.option("--sort", metavar="COLUMN", type=_Column(columns), help=names),
-        click.option("--reverse", is_flag=True, help="Reverse the order."),
-    )
+    return [option("--sort COLUMN", names, _Column(columns)), option("--reverse", "Reverse the order.")]
 
 
-def sorting(columns: ColumnSet[T], options: Mapping[str, Any]) -> Sorting[T]:
-    """Return the requested order of rows."""
-    return Sorting(columns, options["sort"], options["reverse"])
+def sorting(columns: ColumnSet[T], options: Mapping[str, Any]) -> Callable[[Iterable[T]], list[T]]:
+    """Return what puts rows in the requested order: those with nothing in the column last, equal ones as they were."""
+    reverse, key = options["reverse"], columns.sortable.get(options["sort"])
+
+    def ordered(rows: Iterable[T]) -> list[T]:
+        found = list(rows)
+        if key is None:
+            return found[::-1] if reverse else found
+        there = [row for row in found if key(row) not in _NOTHING]
+        return sorted(there, key=key, reverse=reverse) + [row for row in found if key(row) in _NOTHING]
+
+    return ordered

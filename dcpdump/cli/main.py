@@ -139,7 +139,7 @@ class LazyGroup(BriefHelp, click.Group):
         """Return a command, with the defaults that a file has for it."""
         command = self.get_command(ctx, name)
         if command is not None and not ctx.resilient_parsing:
-            refuse_unknown_variables(name, command.params)
+            refuse_unknown_variables(command)
         path = None if ctx.resilient_parsing or name == "help" else config_path()  # help says how to mend it
         if path is not None and command is not None:
             found = sections(path, COMMANDS)

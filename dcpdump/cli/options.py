@@ -1,17 +1,24 @@
-"""Define the options that commands share, in small frozen groups: what to choose, how to read it, how to show it."""
+"""Define the options that commands share, and what they mean together: what to choose, how to read it and to show it.
+
+An option is made of how its usage is written; a command has copies of the options that it lists. ``Request`` is what a
+command is asked for.
+"""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from dcpdump.capture.key_log import KeyLogError, KeyLogs
+from dcpdump.capture.paths import expand
+from dcpdump.cli.sink import STANDARD_OUTPUT, Sink
 from dcpdump.cli.terminal import note
 from dcpdump.clock import PLAIN_TIMES, UTC, Clock, TimeKind, Zone, zone_of
 from dcpdump.errors import CaptureError, system_words
@@ -25,33 +32,100 @@ from dcpdump.text import INSTALL_TLS, counted, nearest
 if TYPE_CHECKING:
     from dcpdump.batch.filter import Masks
     from dcpdump.capture.file import Capture
-    from dcpdump.cli.sniff import InterfaceSource
+    from dcpdump.cli.reading import Source
     from dcpdump.compare.align import Move
+    from dcpdump.dissect import Dissector
     from dcpdump.redact import Redactor
     from dcpdump.tls.secrets import Secrets
 
+D = TypeVar("D", bound="Dissector")
 
-# -- what hides: levels and salts ---------------------------------------------------------------------
-# Read their salt from a file, made where it is missing; or make a random one. Never print it.
-
-#: The help text of the option.
-SALT_FILE = "The salt of the hashes; made where it is missing. Without it the salt is random, and forgotten."
+# -- an option, and what it takes ---------------------------------------------------------------------
 
 
-def level_of(options: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the level of redaction (``partial``, ``full``; None without) and the file of the salt."""
-    redact, level, path = (options[name] for name in ("redact", "redact_level", "salt_file"))
-    if redact or level is not None:
-        return level or "partial", path
-    if is_given("salt_file"):
-        raise click.UsageError("--salt-file is for hashes, and nothing is hidden: --redact is missing")
-    return None, path
+class Size(click.ParamType):  # type: ignore[type-arg]
+    """A number of bytes: 256M, 64k, 1G, 1048576. ``least``: the smallest that is taken, as it is written."""
+
+    name = "SIZE"
+
+    def __init__(self, least: str = "") -> None:
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number of bytes."""
+        size = self._bytes(str(value))
+        if size is None:
+            raise click.BadParameter(f"{value!r} is not a size, such as 256M", ctx, param)
+        if self._least and size < (self._bytes(self._least) or 0):
+            raise click.BadParameter(f"{value!r} is too little: {self._least} is the least", ctx, param)
+        return size
+
+    @staticmethod
+    def _bytes(text: str) -> int | None:
+        unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(text[-1:].lower(), 1)
+        digits = text[:-1] if unit > 1 else text
+        return int(digits) * unit if digits.isdecimal() and len(digits) < 19 else None
+
+
+#: What an option takes, by the word for it behind the option's names; elsewhere it takes a text.
+_TYPES: dict[str, click.ParamType] = {  # type: ignore[type-arg]
+    "N": click.IntRange(min=1),
+    "SECONDS": click.FloatRange(min=0, min_open=True),
+    "SIZE": Size(),
+}
+
+
+def option(usage: str, text: str, type: Any = None, name: str = "", **how: Any) -> click.Option:
+    """Make an option of its usage, as help writes it: ``-c, --count N``, ``--by [frame|key]``; a flag is ``--force``.
+
+    ``text``: what help says of it; ``type``: what it takes, where its usage does not say that; ``name``: that of the
+    parameter, where it is not the option's. A default is shown in the help unless ``show_default`` is False.
+    """
+    words = usage.replace(",", "").split()
+    names = [word for word in words if word.startswith("-")]
+    metavar = " ".join(words[len(names) :])
+    if metavar.startswith("["):
+        type, metavar = type or click.Choice(metavar[1:-1].split("|")), ""
+    how = {"show_default": "default" in how, "is_flag": (not metavar and type is None) or None, **how}
+    return click.Option(
+        [*names, *filter(None, [name])], type=type or _TYPES.get(metavar), metavar=metavar or None, help=text, **how
+    )
+
+
+def captures_argument(metavar: str = "CAPTURE…", *, required: bool = True) -> click.Argument:
+    """Make the argument that names captures."""
+    return click.Argument(["captures"], nargs=-1, required=required, metavar=metavar)
 
 
 def is_given(name: str) -> bool:
     """Return whether an option stands on the command line of the command that runs."""
     context = click.get_current_context(silent=True)
     return context is not None and context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+# -- what hides: levels and salts ---------------------------------------------------------------------
+# Read their salt from a file, made where it is missing; or make a random one. Never print it.
+
+#: What the levels of redaction are, in whichever command.
+LEVELS = "partial: keys, values, xattrs, users, buckets; full: names of collections, scopes and clients, and hosts too."
+_SALT = "The salt of the hashes; made where it is missing. Without it the salt is random, and forgotten."
+SALT_FILE = option("--salt-file FILE", _SALT, envvar="DCPDUMP_SALT_FILE")
+#: The options that hide keys, values and names.
+REDACTION = [
+    option("--redact", "Hash keys, values, xattrs, user and bucket names."),
+    option("--redact-level [partial|full]", LEVELS),
+    SALT_FILE,
+]
+
+
+def level_of(options: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """Return the level of redaction (``partial``, ``full``; None without) and the file of the salt."""
+    redact, level, path = (options.get(name) for name in ("redact", "redact_level", "salt_file"))
+    if redact or level is not None:
+        return level or "partial", path
+    if is_given("salt_file"):
+        raise click.UsageError("--salt-file is for hashes, and nothing is hidden: --redact is missing")
+    return None, path
 
 
 def salt_of(path: str | None) -> bytes:
@@ -81,104 +155,93 @@ def _read(path: str) -> bytes:
     return salt
 
 
-class Hiding(NamedTuple):
-    """What hides, and the options by which another command hides the same."""
-
-    redactor: "Redactor | None" = None
-    shown: tuple[str, ...] = ()  #: of a command that is shown to people
-    run: tuple[str, ...] = ()  #: of a command that is run at once: it has the same hashes
-
-
-@contextmanager
-def hiding(options: Mapping[str, Any]) -> Iterator[Hiding]:
-    """Yield what the options of redaction ask for."""
-    level, path = level_of(options)
+def _redactor_of(options: Mapping[str, Any]) -> "Redactor | None":
+    """Return the redactor; None without redaction."""
+    level, salt_file = level_of(options)
     if level is None:
-        yield Hiding()
-        return
+        return None
     from dcpdump.redact import Redactor
 
-    words = ("--redact",) if level == "partial" else ("--redact-level", level)
-    if path is not None:
-        words = (*words, "--salt-file", path)
-        yield Hiding(Redactor(salt_of(path), full=level == "full"), words, words)
-        return
-    from tempfile import TemporaryFile  # here, as only what is redacted needs it
-
-    salt = os.urandom(32).hex().encode()
-    with TemporaryFile(buffering=0) as file:  # without a name: nothing is left of it
-        file.write(salt)
-        name = f"/proc/{os.getpid()}/fd/{file.fileno()}"
-        run = ("--salt-file", name) if os.path.exists(name) else ()
-        yield Hiding(Redactor(salt, full=level == "full"), words, (*words, *run))
+    return Redactor(salt_of(salt_file), full=level == "full")
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+# -- which frames -------------------------------------------------------------------------------------
 
 
-def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Return a decorator that adds options, in this order."""
-
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-#: What the levels of redaction are, in whichever command.
-LEVELS = "partial: keys, values, xattrs, users, buckets; full: names of collections, scopes and clients, and hosts too."
-
-
-class ClauseOption(NamedTuple):
+class ClauseOption(click.Option):
     """An option that chooses; given several times, its values add up, as those of a list do."""
 
-    name: str
-    parse: Callable[[str], Clause]  #: its text
-    metavar: str
-    text: str  #: of help
+    def __init__(self, usage: str, parse: Callable[[str], Clause], text: str) -> None:
+        name, metavar = usage.split()
+        super().__init__([name], metavar=metavar, help=text, multiple=True, callback=self._join)
+        self.parse = parse  #: makes a clause of its text
 
-    def option(self, command: Command) -> Command:
-        """Add the option to a command."""
+    @staticmethod
+    def _join(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | None:
+        return BETWEEN.join(values) if values else None
 
-        def join(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
-            return BETWEEN.join(values) if values else None
+    def text_in(self, options: Mapping[str, Any]) -> str | None:
+        """Return the option's text; None where it is not given."""
+        text: str | None = options.get(self.name or "")
+        return text
 
-        made = click.option(f"--{self.name}", metavar=self.metavar, help=self.text, multiple=True, callback=join)
-        return made(command)
+
+def capture_clauses(what: str) -> list[ClauseOption]:
+    """Make the options that choose by connections. ``what``: is chosen."""
+    return [
+        ClauseOption("--connection NUMBERS", clauses.by_connection, "Connections by their number."),
+        ClauseOption("--host ADDRESSES", clauses.by_host, f"{what} from or to an address."),
+        ClauseOption("--port PORTS", clauses.by_port, f"{what} from or to a TCP port."),
+    ]
 
 
-VBUCKET = ClauseOption("vbucket", clauses.by_vbucket, "RANGES", "vBuckets: 7 · 0-63,512.")
+VBUCKET = ClauseOption("--vbucket RANGES", clauses.by_vbucket, "vBuckets: 7 · 0-63,512.")
 COLLECTION = ClauseOption(
-    "collection", clauses.by_collection, "NAMES", "Collections: shop.carts · carts · 0x8,0x9 · '!_default'."
+    "--collection NAMES", clauses.by_collection, "Collections: shop.carts · carts · 0x8,0x9 · '!_default'."
 )
-STREAM_ID = ClauseOption("stream-id", clauses.by_stream_id, "NUMBERS", "DCP stream ids.")
-_CLAUSES = (
-    ClauseOption("opcode", clauses.by_opcode, "NAMES", "Messages: mutation,deletion · 0x57 · '!noop'."),
+STREAM_ID = ClauseOption("--stream-id NUMBERS", clauses.by_stream_id, "DCP stream ids.")
+_CLAUSES = [
+    ClauseOption("--opcode NAMES", clauses.by_opcode, "Messages: mutation,deletion · 0x57 · '!noop'."),
     VBUCKET,
-    ClauseOption("seqno", clauses.by_seqno, "RANGES", "Sequence numbers: 42 · 100-200 · 100- · -50."),
-    ClauseOption("kind", clauses.by_kind, "KIND", "request or response."),
-    ClauseOption("status", clauses.by_status, "NAMES", "Responses by status: rollback · 0x23 · '!success'."),
-    ClauseOption("key", clauses.by_key, "PATTERN", "Keys: 'user::*' · '/^user::[0-9]+$/'."),
+    ClauseOption("--seqno RANGES", clauses.by_seqno, "Sequence numbers: 42 · 100-200 · 100- · -50."),
+    ClauseOption("--kind KIND", clauses.by_kind, "request or response."),
+    ClauseOption("--status NAMES", clauses.by_status, "Responses by status: rollback · 0x23 · '!success'."),
+    ClauseOption("--key PATTERN", clauses.by_key, "Keys: 'user::*' · '/^user::[0-9]+$/'."),
     COLLECTION,
-    ClauseOption("opaque", clauses.by_opaque, "NUMBERS", "Opaques: 0xdeadbeef."),
+    ClauseOption("--opaque NUMBERS", clauses.by_opaque, "Opaques: 0xdeadbeef."),
     STREAM_ID,
-)
-CAPTURE_CLAUSES = (
-    ClauseOption("connection", clauses.by_connection, "NUMBERS", "Connections by their number."),
-    ClauseOption("host", clauses.by_host, "ADDRESSES", "Frames from or to an address."),
-    ClauseOption("port", clauses.by_port, "PORTS", "Frames from or to a TCP port."),
-)
-_FRAME = ClauseOption("frame", clauses.by_frame, "NUMBERS", "Frames by their number: 7 · 100-200,512.")
+]
+_CAPTURE_CLAUSES = capture_clauses("Frames")
+_FRAME = ClauseOption("--frame NUMBERS", clauses.by_frame, "Frames by their number: 7 · 100-200,512.")
 #: only where each frame is read together with its request
 LATENCY = ClauseOption(
-    "latency",
+    "--latency BOUND",
     clauses.by_latency,
-    "BOUND",
     "Responses by the time since their request: '>5ms' · '<=250us'; of several, all must hold.",
 )
-_ALL_CLAUSES = (*_CLAUSES, *CAPTURE_CLAUSES, _FRAME, LATENCY)
+#: The zone of times, those that are read and those that are printed for people.
+TZ = option(
+    "--tz ZONE", "Zone of times: local, utc, +02:00, Europe/Berlin; by default utc. Times for programs are always UTC."
+)
+#: The options that choose frames by their times.
+WINDOW = [
+    option("--since TIME", "From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."),
+    option("--until TIME", "Up to a time, as --since."),
+    TZ,
+]
+
+
+def selection_options(*, captures: bool, frames: bool = False, count: bool = True) -> list[click.Option]:
+    """Return the options that choose frames.
+
+    ``captures``: those of connections and times too; ``frames``: of numbers; ``count``: the one that says when to stop.
+    """
+    return [
+        *(*_CLAUSES, *_CAPTURE_CLAUSES * captures, *[_FRAME] * frames),
+        *[option("-c, --count N", "Stop after N matching frames.")] * count,
+        option("--problems", "Only frames with problems."),
+        *WINDOW * captures,
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +275,91 @@ class Selection:
         return self.filter.accepts(record)
 
 
+def selection(options: Mapping[str, Any]) -> Selection:
+    """Return what the options that choose frames select. Raises FilterError."""
+    texts, found = {}, []
+    for each in (*_CLAUSES, *_CAPTURE_CLAUSES, _FRAME, LATENCY):
+        if (text := each.text_in(options)) is not None:
+            texts[each.opts[0].removeprefix("--")] = text
+            found.append(each.parse(text))
+    since, until, window = options.get("since"), options.get("until"), None
+    texts |= {name: text for name, text in (("since", since), ("until", until)) if text is not None}
+    if options.get("problems"):
+        found.append(clauses.with_problems)
+    if since is not None or until is not None:
+        window = TimeWindow(*parse_window(since, until, zone_in(options)))
+        found.append(window)
+    return Selection(FrameFilter(tuple(found)), options.get("count"), window, texts)
+
+
+def zone_in(options: Mapping[str, Any]) -> Zone:
+    """Return the zone that ``options`` name. Raises ZoneError."""
+    return UTC if options.get("tz") is None else zone_of(options["tz"])
+
+
+# -- how to show them ---------------------------------------------------------------------------------
+
+
+def time_option(delta: str = "since the frame above") -> click.Option:
+    """Return the option for what times are counted from. ``delta``: what with ``d``."""
+    text = f"Times for people: a absolute (the default), r from the start of the capture, d {delta}."
+    return option(f"-t, --time [{'|'.join(kind.value for kind in TimeKind)}]", text)
+
+
+def value_bytes_option(default: str) -> click.Option:
+    """Return the option for how much of a value is shown. ``default``: how much that is without it, as help says it."""
+    text = f"How much of a value to show: a number, or all; by default {default}."
+    return option("--value-bytes N", text, _value_bytes)
+
+
+def _value_bytes(value: str) -> int:
+    """Return a number of bytes; -1 for ``all``, and for more than any value has."""
+    if value == "all":
+        return -1
+    if value.isdecimal():
+        return int(value) if len(value) < 19 else -1
+    raise click.BadParameter(f"{value!r} is neither a number of bytes nor 'all'")
+
+
+class FormatChoice(click.Choice):  # type: ignore[type-arg]
+    """A format of the output; a wrong one is answered with the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the format."""
+        if value in self.choices:
+            return str(value)
+        near = nearest(str(value), self.choices, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise click.BadParameter(f"{value!r} is not one of {', '.join(self.choices)}{meant}", ctx, param)
+
+
+def display_options(
+    formats: Sequence[str],
+    *,
+    value_bytes: str = "64 in every format",
+    secrets: bool = True,
+    folder: str = "",
+    force: str = "Let -o replace an existing file.",
+) -> list[click.Option]:
+    """Return the options for how to show frames, and where; the first of ``formats`` is the default.
+
+    ``value_bytes``: the default for how much of a value is shown, as help says it; "": no values are. ``secrets``:
+    frames are shown that may hold them. ``folder``: what -o names, where that is a folder of tables; ``force``: what
+    --force does.
+    """
+    output = ("-o, --output DIR", folder) if folder else ("-o, --output FILE", "Write to a file, whole or not at all.")
+    colours = option("--color [auto|always|never]", "When to colour.", default="auto", show_default=False)
+    return [
+        *(option("-f, --format", "", FormatChoice(formats), default=each) for each in formats[:1]),
+        *[colours] * (not folder),
+        *([value_bytes_option(value_bytes)] if value_bytes else []),
+        option(*output),
+        *([option("--force", force)] if force else []),
+        *[option("--show-secrets", "Print authentication payloads.")] * secrets,
+        *REDACTION,
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Display:
     """How to show frames, and where."""
@@ -240,184 +388,20 @@ class Display:
         return terminal and os.environ.get("TERM") != "dumb"
 
 
-#: The option for the zone of times, those that are read and those that are printed for people.
-tz_option = click.option(
-    "--tz",
-    metavar="ZONE",
-    help="Zone of times: local, utc, +02:00, Europe/Berlin; by default utc. Times for programs are always UTC.",
-)
-#: The options that choose frames by their times.
-window_options = together(
-    click.option(
-        "--since", metavar="TIME", help="From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
-    ),
-    click.option("--until", metavar="TIME", help="Up to a time, as --since."),
-    tz_option,
-)
-
-
-def selection_options(*, captures: bool, frames: bool = False, count: bool = True) -> Callable[[Command], Command]:
-    """Add the options that choose frames.
-
-    ``captures``: those of connections and times too; ``frames``: of numbers; ``count``: the one that says when to stop.
-    """
-    most = click.option("-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N matching frames.")
-    return together(
-        *(each.option for each in (*_CLAUSES, *CAPTURE_CLAUSES * captures, *(_FRAME,) * frames)),
-        *(most,) * count,
-        click.option("--problems", is_flag=True, help="Only frames with problems."),
-        *(window_options,) * captures,
-    )
-
-
-def zone_in(options: Mapping[str, Any]) -> Zone:
-    """Return the zone that ``options`` name. Raises ZoneError."""
-    return UTC if options.get("tz") is None else zone_of(options["tz"])
-
-
-_TIMES = "Times for people: a absolute (the default), r from the start of the capture, d {delta}."
-
-
-def time_option(delta: str = "since the frame above") -> Callable[[Command], Command]:
-    """Add the option for what times are counted from. ``delta``: what with ``d``."""
-    kinds = click.Choice([kind.value for kind in TimeKind])
-    return click.option("-t", "--time", type=kinds, help=_TIMES.format(delta=delta))
-
-
-def selection(options: Mapping[str, Any]) -> Selection:
-    """Return what the options that choose frames select. Raises FilterError."""
-    names = [each.name for each in _ALL_CLAUSES] + ["since", "until"]
-    given = {name: options.get(name.replace("-", "_")) for name in names}
-    texts = {name: text for name, text in given.items() if text is not None}
-    found = [each.parse(texts[each.name]) for each in _ALL_CLAUSES if each.name in texts]
-    if options.get("problems"):
-        found.append(clauses.with_problems)
-    window = _window(texts.get("since"), texts.get("until"), zone_in(options))
-    if window is not None:
-        found.append(window)
-    return Selection(FrameFilter(tuple(found)), options.get("count"), window, texts)
-
-
-def _window(since: str | None, until: str | None, zone: Zone) -> TimeWindow | None:
-    return None if since is None and until is None else TimeWindow(*parse_window(since, until, zone))
-
-
-def value_bytes_option(default: str) -> Callable[[Command], Command]:
-    """Add the option for how much of a value is shown. ``default``: how much that is without it, as help says it."""
-    text = f"How much of a value to show: a number, or all; by default {default}."
-    return click.option("--value-bytes", type=_value_bytes, metavar="N", help=text)
-
-
-def _value_bytes(value: str) -> int:
-    """Return a number of bytes; -1 for ``all``, and for more than any value has."""
-    if value == "all":
-        return -1
-    if value.isdecimal():
-        return int(value) if len(value) < 19 else -1
-    raise click.BadParameter(f"{value!r} is neither a number of bytes nor 'all'")
-
-
-class FormatChoice(click.Choice):  # type: ignore[type-arg]
-    """A format of the output; a wrong one is answered with the nearest."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the format."""
-        if value in self.choices:
-            return str(value)
-        near = nearest(str(value), self.choices, n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        raise click.BadParameter(f"{value!r} is not one of {', '.join(self.choices)}{meant}", ctx, param)
-
-
-class Size(click.ParamType):  # type: ignore[type-arg]
-    """A number of bytes: 256M, 64k, 1G, 1048576. ``least``: the smallest that is taken, as it is written."""
-
-    name = "SIZE"
-
-    def __init__(self, least: str = "") -> None:
-        self._least = least
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number of bytes."""
-        size = self._bytes(str(value))
-        if size is None:
-            raise click.BadParameter(f"{value!r} is not a size, such as 256M", ctx, param)
-        if self._least and size < (self._bytes(self._least) or 0):
-            raise click.BadParameter(f"{value!r} is too little: {self._least} is the least", ctx, param)
-        return size
-
-    @staticmethod
-    def _bytes(text: str) -> int | None:
-        unit = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(text[-1:].lower(), 1)
-        digits = text[:-1] if unit > 1 else text
-        return int(digits) * unit if digits.isdecimal() and len(digits) < 19 else None
-
-
-#: The options that hide keys, values and names.
-redaction_options = together(
-    click.option("--redact", is_flag=True, help="Hash keys, values, xattrs, user and bucket names."),
-    click.option("--redact-level", type=click.Choice(["partial", "full"]), help=LEVELS),
-    click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE),
-)
-
-
-def display_options(
-    formats: Sequence[str],
-    *,
-    value_bytes: str = "64 in every format",
-    secrets: bool = True,
-    folder: str = "",
-    force: str = "Let -o replace an existing file.",
-) -> Callable[[Command], Command]:
-    """Add the options for how to show frames, and where; the first of ``formats`` is the default.
-
-    ``value_bytes``: the default for how much of a value is shown, as help says it; "": no values are. ``secrets``:
-    frames are shown that may hold them. ``folder``: what -o names, where that is a folder of tables; ``force``: what
-    --force does.
-    """
-    colours = click.Choice(["auto", "always", "never"])
-    where = folder or "Write to a file, whole or not at all."
-    return together(
-        *(
-            click.option("-f", "--format", type=FormatChoice(formats), default=each, show_default=True)
-            for each in formats[:1]
-        ),
-        *([] if folder else [click.option("--color", type=colours, default="auto", help="When to colour.")]),
-        *([value_bytes_option(value_bytes)] if value_bytes else []),
-        click.option("-o", "--output", metavar="DIR" if folder else "FILE", help=where),
-        *([click.option("--force", is_flag=True, help=force)] if force else []),
-        *([click.option("--show-secrets", is_flag=True, help="Print authentication payloads.")] if secrets else []),
-        redaction_options,
-    )
-
-
-def summary_options(text: str = "Byte accounting at the end.") -> Callable[[Command], Command]:
-    """Add the options for the summary of a run. ``text``: what that is."""
-    return together(
-        click.option("--summary", type=click.Choice(["text", "json", "none"]), default="text", help=text),
-        click.option("-q", "--quiet", is_flag=True, help="No summary: --summary none."),
-    )
-
-
-def summary_of(options: Mapping[str, Any]) -> str:
-    """Return the format of a run's summary."""
-    return "none" if options["quiet"] else str(options["summary"])
-
-
-def display(options: Mapping[str, Any], *, whole: Collection[str] = ()) -> Display:
+def display(options: Mapping[str, Any], whole: Collection[str] = ()) -> Display:
     """Return how to show frames. ``whole``: the formats in which values are shown whole by default."""
-    given, form = options.get("value_bytes"), options["format"]
+    given, form = options.get("value_bytes"), options.get("format", "")
     value_bytes = None if form in whole else DEFAULT_VALUE_BYTES
     if given is not None:
         value_bytes = None if given < 0 else given
     return Display(
         form,
-        options["color"],
+        options.get("color", "never"),
         value_bytes,
-        options["output"],
-        options["force"],
+        options.get("output"),
+        options.get("force", False),
         options.get("show_secrets", False),
-        redactor_of(options),
+        _redactor_of(options),
         times_of(form, options),
     )
 
@@ -432,24 +416,23 @@ def times_of(form: str, options: Mapping[str, Any]) -> Clock:
     return PLAIN_TIMES
 
 
-def redactor_of(options: Mapping[str, Any]) -> "Redactor | None":
-    """Return the redactor; None without redaction."""
-    level, salt_file = level_of(options)
-    if level is None:
-        return None
-    from dcpdump.redact import Redactor
+#: The option of commands whose summary has one form.
+QUIET = option("-q, --quiet", "No summary on standard error.")
 
-    return Redactor(salt_of(salt_file), full=level == "full")
+
+def summary_options(text: str = "Byte accounting at the end.") -> list[click.Option]:
+    """Return the options for the summary of a run. ``text``: what that is."""
+    return [
+        option("--summary [text|json|none]", text, default="text", show_default=False),
+        option("-q, --quiet", "No summary: --summary none."),
+    ]
 
 
 # -- key logs: the option that names them, and what is said of them -----------------------------------
 
-KEYLOG_VARIABLE = "DCPDUMP_KEYLOG"
-_KEYLOG = "Open TLS by its key log, as SSLKEYLOGFILE has it; repeatable."
-
-keylog_option = click.option(
-    "--keylog", metavar="FILE", multiple=True, help=f"{_KEYLOG} [env var: {KEYLOG_VARIABLE}]", show_envvar=False
-)
+_KEYLOG_VARIABLE = "DCPDUMP_KEYLOG"
+_KEYLOG = f"Open TLS by its key log, as SSLKEYLOGFILE has it; repeatable. [env var: {_KEYLOG_VARIABLE}]"
+KEYLOG = option("--keylog FILE", _KEYLOG, multiple=True, show_envvar=False)
 
 
 def can_open() -> bool:
@@ -457,17 +440,16 @@ def can_open() -> bool:
     return find_spec("cryptography") is not None
 
 
-def key_logs(options: Mapping[str, Any], captures: Sequence[str] = ()) -> KeyLogs:
+def _key_logs(options: Mapping[str, Any], captures: Sequence[str], quiet: bool) -> KeyLogs:
     """Open the key logs, and read them: as they grow, where a capture may.
 
     Without captures there is an interface, or a relay.
     """
     paths = tuple(options.get("keylog") or ())
-    if not paths and os.environ.get(KEYLOG_VARIABLE):
-        paths = (os.environ[KEYLOG_VARIABLE],)
+    if not paths and os.environ.get(_KEYLOG_VARIABLE):
+        paths = (os.environ[_KEYLOG_VARIABLE],)
     if not paths:
         return KeyLogs()
-    given = click.get_current_context().params
     if "-" in paths and ("-" in captures or paths.count("-") > 1):
         raise click.UsageError("standard input can be the capture or one key log, not both")
     if not can_open():
@@ -475,10 +457,10 @@ def key_logs(options: Mapping[str, Any], captures: Sequence[str] = ()) -> KeyLog
     logs = KeyLogs(paths)
     if captures:
         logs.read()
-    grows = not captures or bool(given.get("follow")) or any(map(_is_pipe, captures))
+    grows = not captures or bool(options.get("follow")) or any(map(_is_pipe, captures))
     if grows:  # what is captured now is decoded with secrets that are logged now
         logs.grow()
-    for each in () if _is_quiet() else logs.files:
+    for each in () if quiet else logs.files:
         if not grows and not each.taken:
             odd = each.refused
             what = f" ({counted(odd, 'line')} not understood)" if odd else ""
@@ -489,67 +471,28 @@ def key_logs(options: Mapping[str, Any], captures: Sequence[str] = ()) -> KeyLog
     return logs
 
 
-def _is_quiet() -> bool:
-    """Return whether the command is to say nothing on standard error."""
-    given = click.get_current_context().params
-    return bool(given.get("quiet")) or given.get("summary") == "none"
-
-
 def _is_pipe(path: str) -> bool:
     """Return whether a capture comes from a pipe: it is neither a file nor a folder, a glob or a place elsewhere."""
     return path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
 
 
-# -- an interface, instead of captures -----------------------------------------------------------------
+# -- what is read: captures, or an interface ------------------------------------------------------------
 
 
-def interface_options(*, lists: bool = True) -> Callable[[Command], Command]:
-    """Add the options for what to capture. ``lists``: and one that lists the interfaces."""
-    seconds = click.FloatRange(min=0, min_open=True)
+def interface_options(*, lists: bool = False) -> list[click.Option]:
+    """Return the options for what to capture. ``lists``: and one that lists the interfaces."""
     text = "Where to capture; the default: any." if lists else "Capture here, instead of reading captures."
-    listing = click.option("-D", "--list-interfaces", is_flag=True, help="List the interfaces, and do no more.")
-    buffer = "Most bytes of packets that wait."
-    return together(
-        click.option("-i", "--interface", metavar="IFACE", help=text),
-        *(listing,) * lists,
-        click.option("--duration", type=seconds, metavar="SECONDS", help="Stop after so long."),
-        click.option("--bpf", metavar="FILTER", help="A filter as tcpdump takes it; needs libpcap."),
-        click.option("--buffer", type=Size(), default="128M", show_default=True, help=buffer),
-    )
-
-
-def is_live(options: Mapping[str, Any], captures: Sequence[str], *, needs_one: bool = True) -> bool:
-    """Return whether there is an interface, and no captures. ``needs_one``: not where neither is named.
-
-    Raises UsageError where there are both, or options of the other.
-    """
-    if needs_one and not captures and not options["interface"]:
-        raise click.UsageError("Missing argument 'CAPTURE…'.")
-    if captures and options["interface"]:
-        raise click.UsageError("either an interface (-i) or captures, not both")
-    for name in ("salvage", "align", "follow"):
-        if not captures and options[name]:
-            raise click.UsageError(f"--{name} is of captures, not of an interface")
-    for name in ("duration", "bpf"):
-        if captures and options[name]:
-            raise click.UsageError(f"--{name} is of an interface (-i), not of captures")
-    return not captures
+    return [
+        option("-i, --interface IFACE", text),
+        *[option("-D, --list-interfaces", "List the interfaces, and do no more.")] * lists,
+        option("--duration SECONDS", "Stop after so long."),
+        option("--bpf FILTER", "A filter as tcpdump takes it; needs libpcap."),
+        option("--buffer SIZE", "Most bytes of packets that wait.", default="128M"),
+    ]
 
 
 #: What an analysis imports when it needs it.
 _LATER = ("csv", "dcpdump.diagnosis.diagnosis", "dcpdump.batch.traffic_over_time", "dcpdump.streams.dissection")
-
-
-def interface_source(options: Mapping[str, Any], shown: Display, given: "InputOptions") -> "InterfaceSource":
-    """Return the interface to capture on, open. Raises LiveError."""
-    from dcpdump.cli.sniff import InterfaceSource
-
-    for name in _LATER:  # once rights are dropped, our own files may be unreadable
-        import_module(name)
-    return InterfaceSource(options, shown, given.keys)
-
-
-# -- captures ------------------------------------------------------------------------------------------
 
 _SALVAGE = "After garbage in a capture, continue at the next plausible record."
 _ALIGN = "Move the times of captures that have packets in common, so that all are by one clock."
@@ -557,6 +500,32 @@ _FOLLOW = "Wait for more at the end of a capture that is still being written."
 #: The help of --jobs.
 PROCESSES = "Worker processes; the default: the cores."
 _MEMORY = "Most memory for segments that wait, and for connections and streams."
+
+
+def input_options(
+    *, follow: bool = True, keylog: bool = True, align: bool = True, jobs: str | None = ""
+) -> list[click.Option]:
+    """Return the options that say how captures are read.
+
+    ``follow``: also while they grow; ``keylog``: also inside TLS; ``align``: as one timeline, though by several clocks;
+    ``jobs``: by how many processes, as its help says; None: they are not counted.
+    """
+    return [
+        option("--salvage", _SALVAGE),
+        *[option("--align", _ALIGN)] * align,
+        *[option("-F, --follow", _FOLLOW)] * follow,
+        *[KEYLOG] * keylog,
+        option("--memory SIZE", _MEMORY, Size(least="64k"), default="256M"),  # a segment takes so much
+        *([] if jobs is None else [jobs_option(jobs)]),
+    ]
+
+
+def jobs_option(text: str = "") -> click.Option:
+    """Return the option for how many processes may be used. ``text``: of what; without it the command uses one.
+
+    Such a command takes the option all the same, as scripts give it to every command, but its help is silent about it.
+    """
+    return option("-j, --jobs N", text, expose_value=bool(text), hidden=not text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -568,6 +537,7 @@ class InputOptions:
     memory: int = DEFAULT.memory
     keys: KeyLogs = field(default_factory=KeyLogs)  #: that open TLS
     align: bool = False
+    quiet: bool = False  #: nothing is to be said on standard error
 
     @property
     def secrets(self) -> "Secrets | None":
@@ -603,11 +573,12 @@ class InputOptions:
         from dcpdump.cli.reading import progress
         from dcpdump.compare.align import moves
 
-        with progress(each.name for each in captures):
+        names = [each.name for each in captures]
+        with progress(names):
             found = moves(captures, self.memory)
         for capture, move in zip(captures, found, strict=True):
             capture.moved_ns = move.ns
-        for line in () if _is_quiet() else _moved([each.name for each in captures], found):
+        for line in () if self.quiet else _moved(names, found):
             note(f"dcpdump: note: {line}")
 
 
@@ -626,37 +597,81 @@ def _moved(names: Sequence[str], moves: "Sequence[Move]") -> Iterator[str]:
         yield f"{alone[0]}{more}: captured in no other file: times are not moved"
 
 
-def input_options(
-    *, follow: bool = True, keylog: bool = True, align: bool = True, jobs: str | None = ""
-) -> Callable[[Command], Command]:
-    """Add the options that say how captures are read.
+class Request:
+    """What a command is asked for: its options, and what they mean together, worked out where it is first needed.
 
-    ``follow``: also while they grow; ``keylog``: also inside TLS; ``align``: as one timeline, though by several clocks;
-    ``jobs``: by how many processes, as its help says; None: they are not counted.
+    ``whole``: the formats in which values are shown whole by default.
     """
 
-    size = Size(least="64k")  # a segment takes so much
-    return together(
-        click.option("--salvage", is_flag=True, help=_SALVAGE),
-        *(click.option("--align", is_flag=True, help=_ALIGN),) * align,
-        *(click.option("-F", "--follow", is_flag=True, help=_FOLLOW),) * follow,
-        *(keylog_option,) * keylog,
-        click.option("--memory", type=size, default="256M", show_default=True, help=_MEMORY),
-        *(() if jobs is None else (jobs_option(jobs),)),
-    )
+    def __init__(self, options: dict[str, Any], whole: Collection[str] = ()) -> None:
+        self.options, self._whole = options, whole
+        self.captures: tuple[str, ...] = options.get("captures", ())  #: as they are named
+        self.order: Callable[[Iterable[Any]], list[Any]] = list  #: of rows
 
+    @cached_property
+    def frames(self) -> Selection:
+        """Return which frames to show. Raises FilterError."""
+        return selection(self.options)
 
-def jobs_option(text: str = "") -> Callable[[Command], Command]:
-    """Add the option for how many processes may be used. ``text``: of what; without it the command uses one.
+    @cached_property
+    def shown(self) -> Display:
+        """Return how to show them, and where."""
+        return display(self.options, self._whole)
 
-    Such a command takes the option all the same, as scripts give it to every command, but its help is silent about it.
-    """
-    number = click.IntRange(min=1)
-    return click.option("-j", "--jobs", type=number, metavar="N", help=text, expose_value=bool(text), hidden=not text)
+    @cached_property
+    def given(self) -> InputOptions:
+        """Return how captures are read."""
+        options, quiet = self.options, self.summary == "none"
+        salvage, follow, align = (options.get(name, False) for name in ("salvage", "follow", "align"))
+        keys = _key_logs(options, self.captures, quiet) if "keylog" in options else KeyLogs()
+        return InputOptions(salvage, follow, options.get("memory", DEFAULT.memory), keys, align, quiet)
 
+    @cached_property
+    def paths(self) -> list[str]:
+        """Return the captures, file by file; or the interface."""
+        return expand(self.captures)
 
-def input_of(options: Mapping[str, Any], captures: Sequence[str]) -> InputOptions:
-    """Return how captures, which are named so, are read."""
-    keys = key_logs(options, captures) if "keylog" in options else KeyLogs()
-    salvage, follow, align = (options.get(name, False) for name in ("salvage", "follow", "align"))
-    return InputOptions(salvage, follow, options["memory"], keys, align)
+    @property
+    def summary(self) -> str:
+        """Return the format of the run's summary."""
+        return "none" if self.options.get("quiet") else self.options.get("summary", "text")
+
+    @property
+    def terminal(self) -> bool:
+        """Return whether a terminal gets the output."""
+        return sys.stdout is not None and self.shown.path in STANDARD_OUTPUT and sys.stdout.isatty()
+
+    def sink(self, *, paged: bool = True) -> Sink:
+        """Open the output, which none of the inputs may be."""
+        return Sink(self.shown.path, force=self.shown.force, inputs=self.paths, paged=paged)
+
+    def dissect(self, kind: Callable[..., D]) -> D:
+        """Make a dissector of a kind as is asked for."""
+        return kind(self.given.limits, show_secrets=self.shown.show_secrets, secrets=self.given.secrets)
+
+    def source(self, *, patient: bool = False, needs_one: bool = True) -> "Source":
+        """Open the captures, or the interface, whose rights are given up. Raises LiveError.
+
+        ``patient``: as CaptureSource has it; ``needs_one``: one of them has to be named. Raises UsageError where both
+        are, or options of the other.
+        """
+        options = self.options
+        if needs_one and not self.captures and not options.get("interface"):
+            raise click.UsageError("Missing argument 'CAPTURE…'.")
+        if self.captures and options.get("interface"):
+            raise click.UsageError("either an interface (-i) or captures, not both")
+        for name in () if self.captures else ("salvage", "align", "follow"):
+            if options[name]:
+                raise click.UsageError(f"--{name} is of captures, not of an interface")
+        for name in ("duration", "bpf") if self.captures else ():
+            if options.get(name):
+                raise click.UsageError(f"--{name} is of an interface (-i), not of captures")
+        if self.captures:
+            from dcpdump.cli.reading import CaptureSource
+
+            return CaptureSource(self.given.open(self.paths), patient=patient)
+        from dcpdump.cli.sniff import InterfaceSource
+
+        for later in _LATER:  # once rights are dropped, our own files may be unreadable
+            import_module(later)
+        return InterfaceSource(self)

@@ -7,21 +7,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from dcpdump.cli.export import TABLES, cut_notes, need_pyarrow, tables_option
 from dcpdump.cli.grouped import command
 from dcpdump.cli.options import (
-    InputOptions,
+    Request,
     Size,
-    display,
+    captures_argument,
     display_options,
-    input_of,
     input_options,
     is_given,
-    selection,
+    option,
     selection_options,
 )
 from dcpdump.cli.signals import raise_again
@@ -45,8 +44,6 @@ _SEALED = "--watch opens no TLS: it would have to keep what opens it from one ru
 _HIDDEN = "--keep-index keeps bytes of frames as they are: not with --redact"
 #: The tables that --watch writes: the others look at all of an input.
 WATCHED = ("frames", "gaps", "files")
-#: Options for frames as text that say nothing about tables.
-_FIXED = {"color": "never", "format": "parquet", "force": True}
 
 
 def _setting(value: str) -> tuple[str, str]:
@@ -68,90 +65,68 @@ def _capture_id(value: str) -> str:
 class Job:
     """What to write, from what, and how."""
 
-    inputs: tuple[str, ...]
+    asked: Request
     output: str
     decoding: "DecodingJob"  #: what is the same for all tasks, but the folder that they write to
     conf: dict[str, str]
-    given: InputOptions
-    chain: str
     tables: tuple[str, ...]
-    keep_index: bool
-    master: str | None
-    jobs: int | None
-    quiet: bool
-    idle: float
-    duration: float | None
 
-
-#: What a job has of the options as they are given.
-_AS_GIVEN = "chain tables keep_index master jobs quiet idle duration".split()
+    @property
+    def quiet(self) -> bool:
+        """Return whether to say nothing."""
+        return self.asked.given.quiet
 
 
 @command(
     "dcpdump pipeline captures/ -o tables",
     "dcpdump pipeline s3://archive/node1/ -o s3://tables/ --capture-id node1",
     "dcpdump pipeline captures/ -o tables --watch",
+    params=[
+        captures_argument(required=False),
+        option(
+            "--engine [auto|local|spark]",
+            "auto: input of less than 1 GB without Spark, which takes longer to start.",
+            default="auto",
+        ),
+        option("--master URL", "Spark master URL; the default: local[*,4], or what spark-submit says."),
+        option("--conf NAME=VALUE", "A setting of Spark's; as often as there are some.", _setting, multiple=True),
+        tables_option(",".join(TABLES)),
+        option("--capture-id ID", "The name of this input in the tables; a second run replaces it.", _capture_id),
+        option(
+            "--chain [folder|file|all]",
+            "Which captures are one timeline, with connections of its own. Of several each is named ID~FOLDER.",
+            default="folder",
+        ),
+        option("--split SIZE", "Bytes of captures that are one task.", Size(least="4k"), default="64M"),
+        option("--file-mb INTEGER RANGE", "Megabytes of captures in one file of frames.", click.IntRange(min=1)),
+        option("--keep-index", 'Write where tasks begin, too: a table that format("dcp") reads.'),
+        option("--watch", "Go on: captures are decoded as they are closed, frames, gaps and files."),
+        option(
+            "--idle SECONDS",
+            "With --watch: a capture that did not grow for so long is closed.",
+            click.FloatRange(min=0),
+            default=30.0,
+        ),
+        option("--duration SECONDS", "With --watch: end after so long.", click.FloatRange(min=0)),
+        *input_options(
+            follow=False, align=False, jobs="Most processes of Spark on this machine; the default: the cores."
+        ),
+        *selection_options(captures=True, count=False),
+        *display_options(
+            (), value_bytes="all", folder="The folder of the tables: other captures' rows stay as they are.", force=""
+        ),
+        option("-q, --quiet", "No progress, and no summary."),
+    ],
+    whole=("",),
 )
-@click.argument("captures", nargs=-1, metavar="CAPTURE…")
-@click.option(
-    "--engine",
-    type=click.Choice(["auto", "local", "spark"]),
-    default="auto",
-    show_default=True,
-    help="auto: input of less than 1 GB without Spark, which takes longer to start.",
-)
-@click.option("--master", metavar="URL", help="Spark master URL; the default: local[*,4], or what spark-submit says.")
-@click.option(
-    "--conf",
-    type=_setting,
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="A setting of Spark's; as often as there are some.",
-)
-@tables_option(",".join(TABLES))
-@click.option(
-    "--capture-id",
-    type=_capture_id,
-    metavar="ID",
-    help="The name of this input in the tables; a second run replaces it.",
-)
-@click.option(
-    "--chain",
-    type=click.Choice(["folder", "file", "all"]),
-    default="folder",
-    show_default=True,
-    help="Which captures are one timeline, with connections of its own. Of several each is named ID~FOLDER.",
-)
-@click.option(
-    "--split", type=Size(least="4k"), default="64M", show_default=True, help="Bytes of captures that are one task."
-)
-@click.option("--file-mb", type=click.IntRange(min=1), help="Megabytes of captures in one file of frames.")
-@click.option("--keep-index", is_flag=True, help='Write where tasks begin, too: a table that format("dcp") reads.')
-@click.option("--watch", is_flag=True, help="Go on: captures are decoded as they are closed, frames, gaps and files.")
-@click.option(
-    "--idle",
-    type=click.FloatRange(min=0),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="With --watch: a capture that did not grow for so long is closed.",
-)
-@click.option("--duration", type=click.FloatRange(min=0), metavar="SECONDS", help="With --watch: end after so long.")
-@input_options(follow=False, align=False, jobs="Most processes of Spark on this machine; the default: the cores.")
-@selection_options(captures=True, count=False)
-@display_options(
-    (), value_bytes="all", folder="The folder of the tables: other captures' rows stay as they are.", force=""
-)
-@click.option("-q", "--quiet", is_flag=True, help="No progress, and no summary.")
 def pipeline(
-    captures: tuple[str, ...],
+    asked: Request,
     engine: str,
     conf: tuple[tuple[str, str], ...],
     capture_id: str | None,
     split: int,
     file_mb: int | None,
     watch: bool,
-    **options: Any,
 ) -> int:
     """Write archives of captures as tables: frames, gaps, streams, findings, files.
 
@@ -160,14 +135,14 @@ def pipeline(
     frames; streams and findings look at all.
     """
     need_pyarrow()
-    chosen, shown = selection(options), display({**options, **_FIXED}, whole=("parquet",))
+    options, captures, chosen, shown = asked.options, asked.captures, asked.frames, asked.shown
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     from dcpdump.batch.block import BLOCK_BYTES
     from dcpdump.spark.decoding import Options
     from dcpdump.spark.job import DecodingJob
 
-    folder, given, tables = folder_of(shown.path), input_of(options, captures), options["tables"]
+    folder, given, tables = folder_of(shown.path), asked.given, options["tables"]
     choice = Options(
         chosen.masks,
         shown.value_bytes,
@@ -178,17 +153,11 @@ def pipeline(
         min(split, BLOCK_BYTES),
     )
     file_bytes = file_mb * 1_000_000 if file_mb else split
-    job = Job(
-        inputs=captures,
-        output=folder,
-        decoding=DecodingJob(capture_id or _named(captures), "", frozenset(tables), choice, split, file_bytes),
-        conf=_cores(options["jobs"], options["master"]) | dict(conf),
-        given=given,
-        **{name: options[name] for name in _AS_GIVEN},
-    )
+    decoding = DecodingJob(capture_id or _named(captures), "", frozenset(tables), choice, split, file_bytes)
+    job = Job(asked, folder, decoding, _cores(options["jobs"], options["master"]) | dict(conf), tables)
     if given.keys.files and watch:
         raise click.UsageError(_SEALED)
-    if job.keep_index and shown.redactor is not None:
+    if options["keep_index"] and shown.redactor is not None:
         raise click.UsageError(_HIDDEN)
     if watch and is_given("tables") and not set(tables) <= set(WATCHED):
         raise click.UsageError(f"--watch writes {', '.join(WATCHED)} alone: the others look at all of an input")
@@ -202,26 +171,27 @@ def run(job: Job, engine: str) -> int:
     from dcpdump.spark.job import run as run_tasks
     from dcpdump.spark.output import CaptureOutput
 
-    found = inputs(job.inputs)
+    options, captures = job.asked.options, job.asked.captures
+    found = inputs(captures)
     size = sum(each.size for each in found)
     if engine == "auto":
-        asked = job.master is not None or _SUBMITTED in os.environ
+        asked = options["master"] is not None or _SUBMITTED in os.environ
         engine = "spark" if asked or size >= SMALL_BYTES else "local"
         if engine == "local" and not job.quiet:
             much = f"{_size(size)} in {counted(len(found), 'file')}"
             note(f"{much}: done here without Spark, which takes longer to start")
-    some = chains(found, job.chain, job.inputs)
+    some = chains(found, options["chain"], captures)
     with CaptureOutput(job.output, job.decoding.name) as output:
         with saying_what_is_left(lambda: f"nothing was written to {job.output}"):
-            key_log = None if job.given.secrets is None else job.given.secrets.key_log()
-            with _engine(replace(job, jobs=1) if size < LEAST_BYTES else job, engine) as tasks:
+            key_log = None if job.asked.given.secrets is None else job.asked.given.secrets.key_log()
+            with _engine(job, engine, 1 if size < LEAST_BYTES else options["jobs"]) as tasks:
                 outcome = run_tasks(tasks, replace(job.decoding, folder=output.folder), some, key_log)
         if not job.quiet:
             _complain(outcome)
         if not outcome.frames:
             output.withdraw()  # old rows must not be taken for new ones
             raise _nothing(outcome)
-        tables = {*job.tables, *(("index",) if job.keep_index else ())}
+        tables = {*job.tables, *(("index",) if options["keep_index"] else ())}
         output.publish(outcome.written, tables, [each.name for each in some])
     if not job.quiet:
         _close(job, outcome)
@@ -229,19 +199,19 @@ def run(job: Job, engine: str) -> int:
 
 
 @contextmanager
-def _engine(job: Job, name: str) -> "Iterator[JobEngine]":
-    """Provide what runs tasks: processes of this machine, or Spark."""
+def _engine(job: Job, name: str, jobs: int | None) -> "Iterator[JobEngine]":
+    """Provide what runs tasks: processes of this machine, ``jobs`` at most, or Spark."""
     if name == "local":
         from dcpdump.spark.local import LocalEngine
 
-        yield LocalEngine(job.jobs or os.cpu_count() or 1, _reporting(job))
+        yield LocalEngine(jobs or os.cpu_count() or 1, _reporting(job))
         return
     from dcpdump.spark.cluster import SparkEngine
     from dcpdump.spark.launch import spark_context
 
     raise_again()  # of a signal that came while all that was imported
     shown = {"spark.ui.showConsoleProgress": "true"} if _reporting(job) else {}
-    with spark_context(job.master, shown | job.conf) as context, SparkEngine(context) as engine:
+    with spark_context(job.asked.options["master"], shown | job.conf) as context, SparkEngine(context) as engine:
         if not job.quiet:
             note(f"tasks run on Spark {context.version} ({context.master})")
         yield engine
@@ -260,17 +230,17 @@ def _progress(what: str, done: int, tasks: int) -> None:
 
 def follow(job: Job, engine: str) -> int:
     """Decode captures as they are closed, until interrupted, and return the exit code."""
-    hurt, captures = False, 0
+    hurt, captures, options, named = False, 0, job.asked.options, job.asked.captures
     tables = tuple(name for name in job.tables if name in WATCHED)
     job = replace(job, tables=tables, decoding=replace(job.decoding, tables=frozenset(tables)))
-    with _engine(job, engine) as tasks:
+    with _engine(job, engine, options["jobs"]) as tasks:
         from dcpdump.spark.watch import FolderWatch
 
         if not job.quiet:
-            note(f"watching {', '.join(job.inputs)}: a capture is read when it did not grow for {job.idle:g} s")
-        watch = FolderWatch(job.inputs, job.output, job.decoding, job.chain, job.idle)
+            note(f"watching {', '.join(named)}: a capture is read when it did not grow for {options['idle']:g} s")
+        watch = FolderWatch(named, job.output, job.decoding, options["chain"], options["idle"])
         with saying_what_is_left(lambda: _watched(captures, job.output)):
-            for number, count, outcome in watch.batches(tasks, job.duration):
+            for number, count, outcome in watch.batches(tasks, options["duration"]):
                 hurt |= not outcome.whole
                 captures += count
                 if not job.quiet:

@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
+from typing import Any, Generic, TypeVar
 
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.dissector import BlockDissector
@@ -28,12 +28,8 @@ from dcpdump.processes import LEAST_BYTES
 from dcpdump.redact import Redactor
 from dcpdump.render.text_columns import bytes_text
 
-if TYPE_CHECKING:
-    from dcpdump.cli.sniff import LiveSource
-
 P = TypeVar("P")
 Blocks = Generator[Block | None, None, None]
-Source = Union["CaptureSource", "LiveSource"]
 
 
 class Consumer(ABC, Generic[P]):
@@ -75,29 +71,63 @@ class Consumer(ABC, Generic[P]):
         return ()
 
 
-class CaptureSource:
+class Source(ABC):
+    """A source of packets, which a signal ends."""
+
+    #: Whether packets may arrive for days.
+    endless = True
+    captures: Sequence[Capture] = ()
+    #: Whether packets are captured now, and where.
+    live = False
+    name = ""
+    #: While it is open, the first signal ends the packets.
+    stop: Stop
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Return the files that are read, where all bytes are there."""
+        return [] if self.endless else [capture.name for capture in self.captures]
+
+    @property
+    def ended_ns(self) -> int | None:
+        """Return when capturing ended; None where packets are of a capture."""
+        return None
+
+    @contextmanager
+    def opened(self, dissection: Dissector) -> Iterator[None]:
+        """Have packets arrive."""
+        yield
+
+    @abstractmethod
+    def blocks(self) -> Blocks:
+        """Yield the packets; None while nothing arrives."""
+
+    @abstractmethod
+    def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
+        """Write what became of packets on standard error."""
+
+    @abstractmethod
+    def status(self, dissection: Dissector) -> int:
+        """Return the exit code."""
+
+
+class CaptureSource(Source):
     """A source of packets: files and pipes as one timeline.
 
     ``patient``: packets of a pipe are collected to large blocks before they are yielded.
     """
 
     def __init__(self, captures: Sequence[Capture], *, patient: bool = False) -> None:
-        self._captures = captures
+        self.captures = captures
         self.block_bytes = BLOCK_BYTES  #: of packets that are handled at once
-        self.stop = Stop()  #: while it is open, the first signal ends the packets
-        #: Whether packets may arrive for days.
+        self.stop = Stop()
         self.endless = not (patient or all(capture.rereadable for capture in captures))
         #: Whether a thread waits for them, beside which no process should be forked.
         self.threaded = self.endless and not arrives_plain(captures)
 
-    @property
-    def names(self) -> Sequence[str]:
-        """Return the files that are read, where all bytes are there; none for pipes."""
-        return [] if self.endless else [capture.name for capture in self._captures]
-
     def blocks(self) -> Blocks:
         """Yield the packets of files, or of pipes as they arrive; None while nothing arrives."""
-        captures = self._captures
+        captures = self.captures
         for block in blocks_as_they_come(captures) if self.endless else blocks_of(captures, self.block_bytes):
             if self.stop.status is not None:
                 return
@@ -106,11 +136,11 @@ class CaptureSource:
     def sum_up(self, dissection: Dissector, consumer: Consumer[Any], form: str, *, interrupted: bool) -> None:
         """Write the run's summary on standard error: the damage, and the balance of bytes."""
         count, verb = consumer.frames, consumer.verb
-        summarise(dissection, self._captures, count, form, interrupted=interrupted, verb=verb)
+        summarise(dissection, self.captures, count, form, interrupted=interrupted, verb=verb)
 
     def status(self, dissection: Dissector) -> int:
         """Return the signal's exit code, or that of a run that read everything it could."""
-        return status_of(dissection, self._captures) if self.stop.status is None else self.stop.status
+        return status_of(dissection, self.captures) if self.stop.status is None else self.stop.status
 
 
 def worth_having(jobs: int | None, captures: Sequence[Capture]) -> int:

@@ -4,14 +4,21 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from dcpdump.capture.file import Capture
-from dcpdump.capture.paths import expand
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import LEVELS, SALT_FILE, input_of, input_options, is_given, salt_of
+from dcpdump.cli.options import (
+    LEVELS,
+    SALT_FILE,
+    Request,
+    captures_argument,
+    input_options,
+    is_given,
+    option,
+    salt_of,
+)
 from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
@@ -31,32 +38,27 @@ _NOT_INSIDE_TLS = "redact cannot conceal inside TLS; read --redact and export --
     "dcpdump redact node1.pcap -w for-support.pcapng",
     "dcpdump redact node1.pcap -w for-support.pcapng --level full",
     "dcpdump redact node1/*.pcap -w folder/ --salt-file salt",
+    params=[
+        captures_argument("IN…"),
+        option("-w, --write OUT", "The file to write; of several, the folder.", name="out", required=True),
+        option("--level [partial|full]", LEVELS, default="partial"),
+        option("--salt TEXT", "Makes the result repeatable; the default is a fresh one, then forgotten."),
+        SALT_FILE,
+        option("--force", "Let OUT replace an existing file."),
+        *input_options(follow=False, keylog=False, align=False),
+        option("--keylog FILE", "", name="key_logs", multiple=True, hidden=True),
+        option("-q, --quiet", "Say nothing if all is well."),
+    ],
 )
-@click.argument("captures", nargs=-1, required=True, metavar="IN…")
-@click.option("-w", "--write", "out", required=True, metavar="OUT", help="The file to write; of several, the folder.")
-@click.option(
-    "--level",
-    type=click.Choice(["partial", "full"]),
-    default="partial",
-    show_default=True,
-    help=LEVELS,
-)
-@click.option("--salt", metavar="TEXT", help="Makes the result repeatable; the default is a fresh one, then forgotten.")
-@click.option("--salt-file", metavar="FILE", envvar="DCPDUMP_SALT_FILE", help=SALT_FILE)
-@click.option("--force", is_flag=True, help="Let OUT replace an existing file.")
-@input_options(follow=False, keylog=False, align=False)
-@click.option("--keylog", metavar="FILE", multiple=True, hidden=True)
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing if all is well.")
 def redact(
-    captures: tuple[str, ...],
+    asked: Request,
     out: str,
     level: str,
     salt: str | None,
     salt_file: str | None,
     force: bool,
     quiet: bool,
-    keylog: tuple[str, ...],
-    **options: Any,
+    key_logs: tuple[str, ...],
 ) -> int:
     """Write captures that may be shared: keys, values, xattrs, credentials and buckets replaced at equal length.
 
@@ -67,11 +69,11 @@ def redact(
     The result is read back before it appears: no key and no value of 8 bytes or more may be anywhere in it, and
     it must decode to the same frames.
     """
-    if keylog:
+    if key_logs:
         raise click.UsageError(_NOT_INSIDE_TLS)
     if salt is not None and is_given("salt_file"):
         raise click.UsageError("either --salt or --salt-file, not both")
-    paths, given = expand(captures), input_of(options, captures)
+    paths, given = asked.paths, asked.given
     # Without secrets: what is in TLS stays closed.
     inputs = [Capture(path, salvage=given.salvage) for path in paths]
     for capture in inputs:

@@ -2,36 +2,31 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
 
 from dcpdump import __version__
 from dcpdump.batch.block import gathered
-from dcpdump.batch.dissector import Dissection
 from dcpdump.capture.blocks import PcapngWriter
 from dcpdump.capture.live import new_file
 from dcpdump.capture.relay import Address, Relay
 from dcpdump.capture.stream_queue import StreamQueue
-from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import command
 from dcpdump.cli.options import (
+    KEYLOG,
     LATENCY,
-    display,
+    Request,
     display_options,
-    key_logs,
-    keylog_option,
-    selection,
+    option,
     selection_options,
-    summary_of,
     summary_options,
     time_option,
 )
-from dcpdump.cli.reading import Blocks, Reading
+from dcpdump.cli.reading import Blocks
 from dcpdump.cli.signals import Stop
-from dcpdump.cli.sink import Sink
-from dcpdump.cli.sniff import LiveSource, refuse_hidden_packets
+from dcpdump.cli.sniff import LiveSource, print_passing
 from dcpdump.cli.terminal import note
 from dcpdump.dissect import Dissector
 from dcpdump.errors import unwritable
@@ -41,8 +36,6 @@ from dcpdump.record import Json
 from dcpdump.render import OUTPUTS
 from dcpdump.render.text_columns import bytes_text
 from dcpdump.text import counted
-
-_PORT = 11210
 
 
 class AddressParam(click.ParamType):  # type: ignore[type-arg]
@@ -68,11 +61,25 @@ class AddressParam(click.ParamType):  # type: ignore[type-arg]
 
 
 class RelaySource(LiveSource):
-    """A source of packets: connections that are passed on. ``save`` takes their packets first."""
+    """A source of packets: connections that are passed on. ``write``: a file that gets their packets first."""
 
-    def __init__(self, relay: Relay, save: "SavedPackets | None") -> None:
-        self._relay, self._save = relay, save
-        self.stop = Stop(relay.stop)
+    def __init__(self, asked: Request, listen: Address, target: Address, write: str | None) -> None:
+        self._relay = Relay(listen, target, lambda line: note(f"dcpdump: note: {line}"))
+        self._asked, self._write, self._ends = asked, write, (listen, target)
+        self.stop = Stop(self._relay.stop)
+
+    @contextmanager
+    def opened(self, dissection: Dissector) -> Iterator[None]:
+        """Pass on what clients send."""
+        self._save = SavedPackets(self._write, force=self._asked.shown.force) if self._write else None
+        listen, target = self._ends
+        with self.stop:
+            if not self._asked.options["quiet"] or not listen[1]:  # else the port is not known
+                note(f"relaying {Endpoint(*self._relay.address)} → {Endpoint(*target)} · Ctrl-C stops")
+            try:
+                yield
+            finally:
+                self._relay.stop()
 
     def blocks(self) -> Blocks:
         """Yield the packets; None while nothing passes."""
@@ -119,46 +126,28 @@ class SavedPackets:
     "dcpdump relay --listen 12210 --to db1:11210 -f line",
     "dcpdump relay --listen 12210 --to db1 --opcode stream_req,stream_end -w talk.pcapng",
     "dcpdump relay --listen 12207 --to db1:11207 --keylog keys.log",
+    params=[
+        option(
+            "--listen HOST:PORT",
+            "Where clients connect to: an address, or a port of this machine; by default any free one.",
+            AddressParam(host="127.0.0.1"),
+            default="127.0.0.1:0",
+            show_default=False,
+        ),
+        option("--to HOST:PORT", "The server, at port 11210 by default.", AddressParam(port=11210), required=True),
+        *selection_options(captures=True),
+        LATENCY,
+        KEYLOG,
+        option("-w, --write FILE", "Write all packets to a pcapng file as well, with made-up headers."),
+        *display_options(tuple(OUTPUTS)),
+        time_option(),
+        *summary_options("What was passed on, and decoded."),
+    ],
 )
-@click.option(
-    "--listen",
-    type=AddressParam(host="127.0.0.1"),
-    default="127.0.0.1:0",
-    help="Where clients connect to: an address, or a port of this machine; by default any free one.",
-)
-@click.option(
-    "--to",
-    "target",
-    type=AddressParam(port=_PORT),
-    required=True,
-    help="The server, at port 11210 by default.",
-)
-@selection_options(captures=True)
-@LATENCY.option
-@keylog_option
-@click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well, with made-up headers.")
-@display_options(tuple(OUTPUTS))
-@time_option()
-@summary_options("What was passed on, and decoded.")
-def relay(listen: Address, target: Address, write: str | None, **options: Any) -> int:
+def relay(asked: Request, listen: Address, to: Address, write: str | None) -> int:
     """Pass connections on to a server, unchanged, and print the DCP frames that pass, until Ctrl-C or --count.
 
     It needs no rights: a client connects to the relay instead of the server. Other nodes, which a client finds in a
     cluster map, it connects to directly; those connections do not pass here.
     """
-    quiet, summary = options["quiet"], summary_of(options)
-    chosen, shown, keys = selection(options), display(options), key_logs(options)
-    refuse_hidden_packets(shown, write)
-    passing = Relay(listen, target, lambda line: note(f"dcpdump: note: {line}"))
-    with Sink(shown.path, force=shown.force) as sink:
-        save = SavedPackets(write, force=shown.force) if write else None
-        source = RelaySource(passing, save)
-        dissection = Dissection(show_secrets=shown.show_secrets, secrets=keys.secrets)
-        reading = Reading(source, dissection, FrameOutput(chosen, shown, sink), sink)
-        with source.stop:
-            if not quiet or not listen[1]:  # else the port is not known
-                note(f"relaying {Endpoint(*passing.address)} → {Endpoint(*target)} · Ctrl-C stops")
-            try:
-                return reading.run(summary)
-            finally:
-                passing.stop()
+    return print_passing(asked, write, lambda: RelaySource(asked, listen, to, write))

@@ -1,22 +1,22 @@
 """dcpdump report: one HTML page of a capture: what is wrong, with pictures, down to the bytes that prove it."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
 
 from dcpdump.batch.part import Part
-from dcpdump.capture.paths import expand, in_short
+from dcpdump.capture.paths import in_short
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import RULES
-from dcpdump.cli.analysis import AnalysisRequest, choosing, choosing_options
+from dcpdump.cli.analysis import choosing_options
 from dcpdump.cli.check import Checking
 from dcpdump.cli.diagnose import carried_options, names_of
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import display, input_of, input_options, redaction_options
-from dcpdump.cli.sink import Sink
+from dcpdump.cli.options import QUIET, REDACTION, Request, captures_argument, input_options, option
+from dcpdump.cli.reading import CaptureSource
 from dcpdump.diagnosis.diagnosis import diagnose
 from dcpdump.report.context import Context, Wish
 from dcpdump.report.details import choose
@@ -34,58 +34,49 @@ _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
     "dcpdump report node1.pcap -o node1.html",
     "dcpdump report captures/ -o ticket.html --redact --title 'lag of kafka-orders'",
     "dcpdump report node1.pcap -o hour.html --since 12:00:00 --until 13:00:00",
+    params=[
+        captures_argument(),
+        option("-o, --output FILE", "The page, written whole or not at all."),
+        option("--force", "Let -o replace an existing file."),
+        option("--title TEXT", "What stands at the top; the captures' names by default."),
+        option("--frames N", "Annotated frames, at most.", click.IntRange(0, _MOST_FRAMES), default=100),
+        option("--no-check", "Skip protocol rules."),
+        *choosing_options(streams=True, times=False),  # its axis has times of day
+        *input_options(),
+        *REDACTION,
+        QUIET,
+    ],
 )
-@click.argument("captures", nargs=-1, required=True, metavar="CAPTURE…")
-@click.option("-o", "--output", metavar="FILE", help="The page, written whole or not at all.")
-@click.option("--force", is_flag=True, help="Let -o replace an existing file.")
-@click.option("--title", help="What stands at the top; the captures' names by default.")
-@click.option(
-    "--frames",
-    type=click.IntRange(0, _MOST_FRAMES),
-    default=100,
-    show_default=True,
-    metavar="N",
-    help="Annotated frames, at most.",
-)
-@click.option("--no-check", is_flag=True, help="Skip protocol rules.")
-@choosing_options(streams=True, times=False)  # its axis has times of day
-@input_options()
-@redaction_options
-@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def report(captures: tuple[str, ...], title: str | None, frames: int, quiet: bool, **options: Any) -> int:
+def report(asked: Request, output: str | None, title: str | None, frames: int) -> int:
     """Write one HTML page: what is wrong, worst first, with pictures, down to the bytes that prove it.
 
     The page needs no network and no other file, and runs nothing but its own script. Filters choose what is pictured;
     every frame is read nevertheless. Without --redact it holds keys and up to 64 bytes of some values.
     """
-    if options["output"] is None and (sys.stdout is None or sys.stdout.isatty()):
+    if output is None and (sys.stdout is None or sys.stdout.isatty()):
         raise click.UsageError("a page is not for a terminal: name a file with -o page.html")
-    shown = display({**options, "format": "html", "color": "never"})
-    chosen, given = choosing(options), input_of(options, captures)
-    paths = expand(captures)
-    wish = Wish(
-        in_short(captures), carried_options(options), title or names_of(paths), frames, shown.redactor is not None
-    )
-    with Sink(shown.path, force=shown.force, inputs=paths) as sink:
-        consumer = Reporting(AnalysisRequest(chosen, shown, given, options=options))
-        reading = consumer.read(paths, sink)
+    consumer = Reporting(asked)
+    carried, title = carried_options(asked.options), title or names_of(asked.paths)
+    wish = Wish(in_short(asked.captures), carried, title, frames, asked.shown.redactor is not None)
+    with asked.sink(paged=False) as sink:
+        reading = consumer.read(CaptureSource(asked.given.open(asked.paths)), sink)
         if not consumer.ledger.frames:
             sink.abandon()
         else:
             sink.write(page(context_of(consumer, wish)))
-        return reading.conclude("none" if quiet else "text")
+        return reading.conclude(asked.summary)
 
 
 class Reporting(Checking):
     """The rules over all frames; also gathers what the pictures need."""
 
-    def __init__(self, asked: AnalysisRequest) -> None:
+    def __init__(self, asked: Request) -> None:
         super().__init__(asked)
         self.gathered = Gathered()
 
-    def _rules_of(self, options: Mapping[str, Any]) -> Sequence[Rule]:
+    def _rules_of(self) -> Sequence[Rule]:
         """Return all rules, or none."""
-        return () if options["no_check"] else RULES
+        return () if self._asked.options["no_check"] else RULES
 
     def _dissecting(self) -> Callable[..., EndsWatching[Any]]:
         """Return the dissection into parts, which the pictures are made from."""

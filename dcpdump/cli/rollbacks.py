@@ -1,8 +1,7 @@
 """Provide ``dcpdump rollbacks``: list rollbacks, each with the clause of the protocol that explains it."""
 
-import click
-
-from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, analysis
+from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
+from dcpdump.cli.options import Request, option
 from dcpdump.render.rollbacks import RESUME, ROLLBACKS, latest, lines
 from dcpdump.render.style import Line
 from dcpdump.render.text_columns import Table
@@ -15,10 +14,10 @@ from dcpdump.streams.rollbacks import resume as resume_of
     "dcpdump rollbacks node1.pcap",
     "dcpdump rollbacks captures/ --vbucket 500 --resume",
     "dcpdump rollbacks node1.pcap -f ndjson",
+    params=[option("--resume", "A row for each vbucket: what its client should have sent to go on.")],
     sort=ROLLBACKS,
 )
-@click.option("--resume", is_flag=True, help="A row for each vbucket: what its client should have sent to go on.")
-def rollbacks(reading: LedgerConsumer, asked: AnalysisRequest, resume: bool) -> AnalysisResult:
+def rollbacks(reading: LedgerConsumer, asked: Request, resume: bool) -> AnalysisResult:
     """Explain rollbacks: what was asked for, against the failover log and the purge seqno, as far as they were seen.
 
     Equal rollbacks of a client are one; more than three are a loop. Each with what the client should have sent:

@@ -121,6 +121,8 @@ def _words(command: str) -> list[str]:
     return [] if _NEEDS_SHELL.intersection(command) else command.split()
 
 
+#: The names of standard output.
+STANDARD_OUTPUT = (None, "-", "/dev/stdout")
 _BLOCK = 64 * 1024
 _UTF8 = ("utf-8", "utf8")
 
@@ -142,7 +144,7 @@ class Sink:
         self._begun = False  # whether bytes were written
         self._final: Path | None = None
         self._part: Path | None = None
-        if path in (None, "-", "/dev/stdout"):
+        if path in STANDARD_OUTPUT:
             refuse_closed_output()
             self._file: BinaryIO = sys.stdout.buffer
             self._encoding = sys.stdout.encoding or "utf-8"

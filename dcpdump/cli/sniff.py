@@ -3,8 +3,8 @@
 import json
 import os
 import signal
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
@@ -13,26 +13,22 @@ import click
 
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.ring_blocks import block_of
-from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.live import ANY, Live, LiveQueue, Rotation, Save, drop_privileges, interfaces
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import command
 from dcpdump.cli.options import (
+    KEYLOG,
     LATENCY,
-    Display,
-    display,
+    Request,
     display_options,
     interface_options,
     jobs_option,
-    key_logs,
-    keylog_option,
-    selection,
+    option,
     selection_options,
-    summary_of,
     summary_options,
     time_option,
 )
-from dcpdump.cli.reading import Blocks, Consumer, Reading
+from dcpdump.cli.reading import Blocks, Consumer, Reading, Source
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import balance, balance_line, nothing_found, tls_lines
@@ -50,17 +46,11 @@ from dcpdump.wire.value import decompress
 # -- packets of an interface, and their counts --------------------------------------------------------
 
 
-class LiveSource(ABC):
-    """A source of packets as they pass, which a signal ends."""
+_NO_ROTATION = Rotation()
 
-    endless = True
-    #: Files of which all bytes are there.
-    names: Sequence[str] = ()
-    stop: Stop
 
-    @abstractmethod
-    def blocks(self) -> Blocks:
-        """Yield the packets; None while nothing arrives."""
+class LiveSource(Source):
+    """A source of packets as they pass."""
 
     @abstractmethod
     def passed(self, dissection: Dissector) -> tuple[Json, str, bool]:
@@ -91,28 +81,32 @@ class LiveSource(ABC):
 class InterfaceSource(LiveSource):
     """A source of packets: an interface. Once it is open all privileges are dropped. Raises LiveError, FilterError.
 
-    ``write``: a file that packets are to be written to.
+    ``write``: a file that gets all packets, and then others as ``rotation`` says.
     """
 
-    def __init__(self, options: Mapping[str, Any], shown: Display, keys: KeyLogs, write: str | None = None) -> None:
-        port, command = options["port"], click.get_current_context().info_name or ""
-        ports = None if port is None else parse_ranges("--port", port, 0xFFFF)
+    live = True
+
+    def __init__(self, asked: Request, write: str | None = None, rotation: Rotation = _NO_ROTATION) -> None:
+        options, command = asked.options, click.get_current_context().info_name or ""
+        ports = None if options["port"] is None else parse_ranges("--port", options["port"], 0xFFFF)
         self._live = Live(options["interface"] or ANY, ports=ports, expression=options["bpf"] or "", command=command)
-        self._limit, self._duration = options["buffer"], options["duration"]
+        self._asked, self._write, self._rotation = asked, write, rotation
         self.name = self._live.name
         # Without privileges our own files may be unreadable: import now what is otherwise imported at first use.
-        Palette(shown.coloured(terminal=True))
+        Palette(asked.shown.coloured(terminal=True))
         decompress(b"\1\0.")
-        for name in ("openers", "unsealer") if keys.files else ():
+        for name in ("openers", "unsealer") if asked.given.keys.files else ():
             import_module(f"dcpdump.tls.{name}")
-        self._user = drop_privileges(writes=bool(write or shown.path))
+        self._user = drop_privileges(writes=bool(write or asked.shown.path))
         self._queue: LiveQueue
         self.stop = Stop(lambda: self._queue.stop())
 
     @contextmanager
-    def capturing(self, dissection: Dissector, save: Save | None = None, *, quiet: bool) -> Iterator[None]:
-        """Capture; report on SIGUSR1 the packet counts so far. ``save`` gets all packets."""
-        queue = LiveQueue(self._live, limit=self._limit, save=save, seconds=self._duration)
+    def opened(self, dissection: Dissector) -> Iterator[None]:
+        """Capture; report on SIGUSR1 the packet counts so far."""
+        options, write = self._asked.options, self._write
+        save = Save(write, self._rotation, force=self._asked.shown.force) if write else None
+        queue = LiveQueue(self._live, limit=options["buffer"], save=save, seconds=options["duration"])
 
         def report(*_: object) -> None:
             # Written by the handler itself: the loop is blocked where its output is not read.
@@ -122,7 +116,7 @@ class InterfaceSource(LiveSource):
         before = signal.signal(signal.SIGUSR1, report)
         try:
             with queue as self._queue, self.stop:  # before the note that says how to end it
-                if not quiet:
+                if not options["quiet"]:
                     rights = f" · rights dropped, now {self._user}" if self._user else ""
                     note(f"capturing on {self.name} · ring {self._live.ring.size >> 20} MiB{rights} · Ctrl-C stops")
                 yield
@@ -180,6 +174,8 @@ def _drops_in_words(counts: Json) -> str:
     return " · ".join(words)
 
 
+#: What begins another file of packets.
+_ABOVE_0 = click.FloatRange(min=0, min_open=True)
 _MILLION = 1_000_000
 
 
@@ -187,39 +183,29 @@ _MILLION = 1_000_000
     "sudo dcpdump sniff -i any --port 11210 -f line",
     "sudo dcpdump sniff -i eth0 -w node1.pcapng -C 100 -W 10",
     "sudo dcpdump sniff --opcode stream_end --duration 60",
+    params=[
+        *selection_options(captures=True),
+        LATENCY,
+        *interface_options(lists=True),
+        KEYLOG,
+        option("-w, --write FILE", "Write all packets to a pcapng file as well."),
+        option("-C MB", "Begin another file after so many million bytes.", _ABOVE_0, "megabytes"),
+        option("-G SECONDS", "Begin another file after so long.", _ABOVE_0, "seconds"),
+        option("-W FILES", "Keep only so many, the newest.", click.IntRange(min=1), "files"),
+        *display_options(tuple(OUTPUTS)),
+        time_option(),
+        jobs_option(),
+        *summary_options("What came of all packets."),
+    ],
     rows=("frame",),
 )
-@selection_options(captures=True)
-@LATENCY.option
-@interface_options()
-@keylog_option
-@click.option("-w", "--write", metavar="FILE", help="Write all packets to a pcapng file as well.")
-@click.option(
-    "-C",
-    "megabytes",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="MB",
-    help="Begin another file after so many million bytes.",
-)
-@click.option(
-    "-G",
-    "seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Begin another file after so long.",
-)
-@click.option("-W", "files", type=click.IntRange(min=1), metavar="FILES", help="Keep only so many, the newest.")
-@display_options(tuple(OUTPUTS))
-@time_option()
-@jobs_option()
-@summary_options("What came of all packets.")
 def sniff(
+    asked: Request,
     list_interfaces: bool,
     write: str | None,
     megabytes: float | None,
     seconds: float | None,
     files: int | None,
-    **options: Any,
 ) -> int:
     """Print the DCP frames of an interface as they pass, until Ctrl-C, --count or --duration.
 
@@ -229,23 +215,24 @@ def sniff(
     """
     if list_interfaces:
         return show_interfaces()
-    quiet, summary = options["quiet"], summary_of(options)
-    chosen, shown, keys = selection(options), display(options), key_logs(options)
-    rotation = _rotation(write, megabytes, seconds, files)
-    refuse_hidden_packets(shown, write)
-    source = InterfaceSource(options, shown, keys, write)
-    with Sink(shown.path, force=shown.force) as sink:
-        save = Save(write, rotation, force=shown.force) if write else None
-        dissection = Dissection(show_secrets=shown.show_secrets, secrets=keys.secrets)
-        with source.capturing(dissection, save, quiet=quiet):
-            reading = Reading(source, dissection, FrameOutput(chosen, shown, sink), sink)
-            return reading.run(summary)
+    if write is None and (megabytes or seconds or files):
+        raise click.UsageError("-C, -G and -W say when -w begins another file: -w FILE is missing")
+    if files and not (megabytes or seconds):
+        raise click.UsageError("-W keeps the newest files of -C or -G; neither is given")
+    rotation = Rotation(round((megabytes or 0) * _MILLION), seconds or 0, files or 0)
+    return print_passing(asked, write, lambda: InterfaceSource(asked, write, rotation))
 
 
-def refuse_hidden_packets(shown: Display, write: str | None) -> None:
-    """Refuse to write packets, in which all can be read, where that is to be hidden."""
-    if write is not None and shown.redactor is not None:
+def print_passing(asked: Request, write: str | None, source_of: Callable[[], LiveSource]) -> int:
+    """Print chosen frames as they pass, and return the exit code. ``write``: a file that gets all packets."""
+    chosen, shown = asked.frames, asked.shown
+    if write is not None and shown.redactor is not None:  # in packets all can be read
         raise click.UsageError("-w writes packets as they are, with what --redact hides: dcpdump redact hides it there")
+    source = source_of()
+    with asked.sink(paged=False) as sink:
+        dissection = asked.dissect(Dissection)
+        with source.opened(dissection):
+            return Reading(source, dissection, FrameOutput(chosen, shown, sink), sink).run(asked.summary)
 
 
 def show_interfaces() -> int:
@@ -255,11 +242,3 @@ def show_interfaces() -> int:
             words = [each.name, "" if each.up else "(down)", *each.addresses]
             sink.write(safe("  ".join(word for word in words if word)) + "\n")
     return ExitCode.DONE
-
-
-def _rotation(write: str | None, megabytes: float | None, seconds: float | None, files: int | None) -> Rotation:
-    if write is None and (megabytes or seconds or files):
-        raise click.UsageError("-C, -G and -W say when -w begins another file: -w FILE is missing")
-    if files and not (megabytes or seconds):
-        raise click.UsageError("-W keeps the newest files of -C or -G; neither is given")
-    return Rotation(round((megabytes or 0) * _MILLION), seconds or 0, files or 0)

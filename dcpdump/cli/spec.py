@@ -13,9 +13,11 @@ from dcpdump.spec import MESSAGES, PUSHES, UNKNOWN_NAME, find
     "dcpdump spec",
     "dcpdump spec mutation",
     "dcpdump spec 0x57",
+    params=[
+        click.Argument(["opcode"], required=False),
+        click.Option(["--all", "everything"], is_flag=True, help="List the other opcodes of the connection too."),
+    ],
 )
-@click.argument("opcode", required=False)
-@click.option("--all", "everything", is_flag=True, help="List the other opcodes of the connection too.")
 def spec(opcode: str | None, everything: bool) -> None:
     """Print a message's byte grids, fields, rules, flags and errors; without OPCODE, all messages in a line each.
 

@@ -3,7 +3,7 @@
 import cmd
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import cache, partial
 from importlib import import_module
@@ -14,24 +14,11 @@ from typing import Any
 
 import click
 
-from dcpdump.capture.paths import expand
 from dcpdump.cli.export import TABLES, need_pyarrow
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import (
-    Display,
-    InputOptions,
-    display,
-    display_options,
-    input_of,
-    input_options,
-    selection,
-    summary_of,
-    summary_options,
-    window_options,
-)
+from dcpdump.cli.options import WINDOW, Request, display_options, input_options, option, selection, summary_options
 from dcpdump.cli.reading import progress
 from dcpdump.cli.signals import Interruptible
-from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import complain, end_line
 from dcpdump.errors import CaptureError, DcpdumpError, ExitCode
 
@@ -52,15 +39,18 @@ def _schema() -> Any:
     "dcpdump sql 'select name, count(*) from frames group by all order by 2 desc' node1.pcap",
     "dcpdump sql \"from findings where severity = 'violation'\" captures/ -f csv -o findings.csv",
     "dcpdump sql -i node1.pcap",
+    params=[
+        click.Argument(["words"], nargs=-1, metavar="QUERY CAPTURE…"),
+        option("-i, --interactive", "Ask for queries, one after the other: without QUERY."),
+        *WINDOW,
+        *display_options(FORMATS, value_bytes="all"),
+        *input_options(follow=False),
+        *summary_options(),
+    ],
     schema=_schema,
+    whole=FORMATS,
 )
-@click.argument("words", nargs=-1, metavar="QUERY CAPTURE…")
-@click.option("-i", "--interactive", is_flag=True, help="Ask for queries, one after the other: without QUERY.")
-@window_options
-@display_options(FORMATS, value_bytes="all")
-@input_options(follow=False)
-@summary_options()
-def sql(words: tuple[str, ...], interactive: bool, **options: Any) -> int:
+def sql(asked: Request, words: tuple[str, ...], interactive: bool) -> int:
     """Ask captures in SQL: the tables frames, streams, gaps, findings and files, straight from the packets.
 
     Tables and columns are those of export; --schema says what each column means. Only what a query names is
@@ -70,41 +60,38 @@ def sql(words: tuple[str, ...], interactive: bool, **options: Any) -> int:
     if find_spec("duckdb") is None or find_spec("pyarrow") is None:
         raise DcpdumpError("SQL needs DuckDB and pyarrow", "", "pip install 'duckdb>=2' 'pyarrow>=15'")
     need_pyarrow()
-    summary = summary_of(options)
-    times = {name: options[name] for name in ("since", "until", "tz")}
-    selection(times)  # what is wrong with them is said before anything is read
     query, names = ("", words) if interactive else (words[0] if words else "", words[1:])
-    shown, given = display(options, whole=FORMATS), input_of(options, names)
+    asked.captures = names
+    selection(asked.options)  # what is wrong with times is said before anything is read
+    shown, _ = asked.shown, asked.given
     if not names:
         missing = "CAPTURE…" if interactive or words else "QUERY"
         raise click.UsageError(f"Missing argument '{missing}': dcpdump sql 'select count(*) from frames' node1.pcap")
-    paths = expand(names)
-    answer = partial(_answer, paths, shown, given, times, summary)
+    paths = asked.paths
     if not interactive:
-        return answer(query)
+        return _answer(asked, query)
     if shown.path is not None:
         raise click.UsageError("-o is for the answer of one query, not for those of -i")
     if not all(map(os.path.isfile, paths)):
         raise click.UsageError("every query of -i reads the captures: a pipe has to be written to a file first")
-    return prompt(answer)
+    return prompt(partial(_answer, asked))
 
 
-def _answer(
-    paths: Sequence[str], shown: Display, given: InputOptions, times: Mapping[str, Any], summary: str, text: str
-) -> int:
+def _answer(asked: Request, text: str) -> int:
     """Answer a query, and return the exit code."""
     from dcpdump.arrow.folder import SCHEMAS
     from dcpdump.cli.tables import QueryReading, write_answer
     from dcpdump.sql.database import Engine
 
-    captures = given.open(paths)
+    given, summary = asked.given, asked.summary
+    captures = given.open(asked.paths)
     memory = max(given.memory - _OTHERS, _LEAST)
     with (
         Engine({name: make() for name, make in SCHEMAS.items()}, memory) as engine,
-        Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink,
+        asked.sink() as sink,
     ):
         query = engine.understood(text)
-        made = QueryReading(query, captures, shown, given, times)
+        made = QueryReading(query, captures, asked)
         reading = made.reading
         with reading.summarised(summary):
             with progress(() if summary == "none" else [each.name for each in captures]):
@@ -114,7 +101,7 @@ def _answer(
                 first = iter(list(islice(batches, 1)))  # before it comes, all or most is read
             with closing(rows), closing(batches):
                 if reading.frames or not made.begun:
-                    write_answer(sink, shown, schema, chain(first, batches))
+                    write_answer(sink, asked.shown, schema, chain(first, batches))
                 else:
                     sink.abandon()
         sink.settle()

@@ -1,33 +1,27 @@
 """Provide ``dcpdump stats``: count the frames of captures by bytes, sizes, latencies and rates."""
 
-from contextlib import nullcontext
-from typing import Any
-
 import click
 
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import HotKeys, Statistics
-from dcpdump.capture.paths import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
 from dcpdump.cli.options import (
+    QUIET,
     Display,
+    Request,
     Selection,
-    display,
+    captures_argument,
     display_options,
-    input_of,
     input_options,
     interface_options,
-    interface_source,
-    is_live,
-    selection,
+    option,
     selection_options,
     time_option,
 )
-from dcpdump.cli.reading import CaptureSource, Reading
-from dcpdump.cli.sink import Sink
+from dcpdump.cli.reading import Reading
 from dcpdump.cli.summary import COUNTED
 from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
@@ -54,37 +48,34 @@ class _Counting(Selected):
     "dcpdump stats node1.pcap",
     "dcpdump stats captures/ --connection 3",
     "dcpdump stats node1.pcap --opcode mutation --keys 20",
+    params=[
+        captures_argument("[CAPTURE…]", required=False),
+        time_option("as r"),
+        *selection_options(captures=True),
+        *interface_options(),
+        *sort_options(statistics.COUNTED),
+        *input_options(),
+        *display_options(FORMATS, value_bytes="", secrets=False),
+        option(
+            "--keys N",
+            "List the N keys with most frames too, and the N with most bytes.",
+            click.IntRange(1, 10_000),
+        ),
+        QUIET,
+    ],
     rows=statistics.STATISTICS,
 )
-@click.argument("captures", nargs=-1, metavar="[CAPTURE…]")
-@time_option("as r")
-@selection_options(captures=True)
-@interface_options(lists=False)
-@sort_options(statistics.COUNTED)
-@input_options()
-@display_options(formats=FORMATS, value_bytes="", secrets=False)
-@click.option(
-    "--keys",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    help="List the N keys with most frames too, and the N with most bytes.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def stats(captures: tuple[str, ...], keys: int | None, quiet: bool, **options: Any) -> int:
+def stats(asked: Request, keys: int | None) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
-    live = is_live(options, captures)
-    order = sorting(statistics.COUNTED, options)
-    chosen, shown, given = selection(options), display(options), input_of(options, captures)
-    paths = expand(captures)
-    inputs = given.open(paths)
-    interface = interface_source(options, shown, given) if live else None
-    with Sink(shown.path, force=shown.force, inputs=paths, paged=True) as sink:
+    order = sorting(statistics.COUNTED, asked.options)
+    chosen, shown, given = asked.frames, asked.shown, asked.given
+    source = asked.source()
+    with asked.sink() as sink:
         hot = None if keys is None else HotKeys(given.memory)
         found = Statistics(given.memory, keys=hot)
-        counting = _Counting(chosen, found, shown)
-        dissection = Dissection(given.limits, show_secrets=shown.show_secrets, secrets=given.secrets)
-        reading = Reading(interface or CaptureSource(inputs), dissection, counting, sink)
-        with nullcontext() if interface is None else interface.capturing(dissection, quiet=quiet):
+        dissection = asked.dissect(Dissection)
+        reading = Reading(source, dissection, _Counting(chosen, found, shown), sink)
+        with source.opened(dissection):
             reading.analyse()
         if hot is not None and keys is not None:
             found.documents = [each.redacted(shown.redactor) for each in hot.top(keys)]
@@ -99,10 +90,10 @@ def stats(captures: tuple[str, ...], keys: int | None, quiet: bool, **options: A
                     lambda: statistics.lines(found, order),
                     lambda: statistics.objects(found, order),
                 )
-        if found.unlisted.frames and not quiet:
+        if found.unlisted.frames and not given.quiet:
             note(
                 f"dcpdump: note: to stay within --memory, {counted(found.unlisted.frames, 'frame')} and "
                 f"{counted(found.unlisted.bytes, 'byte')} of later connections are counted in no row of connections: "
                 "a larger --memory lists more"
             )
-        return reading.conclude("none" if quiet else "text")
+        return reading.conclude(asked.summary)

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dcpdump.cli.analysis import AnalysisRequest, AnalysisResult, LedgerConsumer, analysis
+from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
+from dcpdump.cli.options import Request, option
 from dcpdump.render.streams import STREAMS, StreamRow, total
 from dcpdump.render.text_columns import spark
 from dcpdump.streams.causes import Cause, Verdict, VerdictKind
@@ -27,7 +28,7 @@ class StreamReading(LedgerConsumer):
 
     rates: "Rates | None" = None
 
-    def __init__(self, asked: AnalysisRequest) -> None:
+    def __init__(self, asked: Request) -> None:
         if asked.shown.format == "text" and asked.terminal:
             from dcpdump.batch.traffic_over_time import Rates  # which needs columns
 
@@ -52,31 +53,28 @@ def _causes(value: str) -> frozenset[str]:
     "dcpdump streams node1.pcap --stuck",
     "dcpdump streams captures/ --vbucket 417",
     "dcpdump streams node1.pcap --ended -f ndjson",
+    params=[
+        option("--stuck", "Only streams that are wrong for certain: stuck, blocked, refused, abandoned."),
+        option("--rolled-back", "Only streams that were rolled back."),
+        option(
+            "--cause CODES",
+            "Only streams whose cause, as ndjson has it, is one of these: abandoned,out-of-range.",
+            _causes,
+        ),
+        option("--ended", "Only streams that ended."),
+        option(
+            "--idle SECONDS",
+            "A stream without messages for so long is quiet, or stuck.",
+            click.FloatRange(min=0),
+            default=IDLE_NS / 1e9,
+        ),
+    ],
     sort=STREAMS,
     reader=StreamReading,
 )
-@click.option(
-    "--stuck", is_flag=True, help="Only streams that are wrong for certain: stuck, blocked, refused, abandoned."
-)
-@click.option("--rolled-back", is_flag=True, help="Only streams that were rolled back.")
-@click.option(
-    "--cause",
-    metavar="CODES",
-    type=_causes,
-    help="Only streams whose cause, as ndjson has it, is one of these: abandoned,out-of-range.",
-)
-@click.option("--ended", is_flag=True, help="Only streams that ended.")
-@click.option(
-    "--idle",
-    type=click.FloatRange(min=0),
-    default=IDLE_NS / 1e9,
-    show_default=True,
-    metavar="SECONDS",
-    help="A stream without messages for so long is quiet, or stuck.",
-)
 def streams(
     reading: StreamReading,
-    asked: AnalysisRequest,
+    asked: Request,
     stuck: bool,
     rolled_back: bool,
     ended: bool,
@@ -96,7 +94,7 @@ def streams(
         for stream, verdict in judged
         if (cause is None or verdict.cause.value in cause) and _wanted(stream, verdict, stuck, rolled_back, ended)
     ]
-    if asked.order.column is None and asked.shown.format == "text":
+    if asked.options["sort"] is None and asked.shown.format == "text":
         wanted.sort(key=lambda row: row.verdict.rank)
     rows = asked.order(wanted)
     return AnalysisResult(

@@ -2,9 +2,10 @@
 
 import gc
 import json
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from dcpdump.batch.part import Part, even_groups, is_heavy, joined, pieces_of, t
 from dcpdump.capture.file import Capture
 from dcpdump.cli.export import cut_notes
 from dcpdump.cli.frame_output import ChoosingConsumer
-from dcpdump.cli.options import Display, InputOptions, Selection, selection
+from dcpdump.cli.options import Display, Request, Selection, selection
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
@@ -49,21 +50,17 @@ _SHORT = 1 << 16
 
 
 class QueryReading(Consumer[Piece]):
-    """The reading of captures for one query: makes the rows of what it chooses.
-
-    ``times``: the options that choose frames by their times.
-    """
+    """The reading of captures for one query: makes the rows of what it chooses."""
 
     verb = READ
 
-    def __init__(
-        self, query: Query, captures: Sequence[Capture], shown: Display, given: InputOptions, times: Mapping[str, Any]
-    ) -> None:
-        self._query, self._captures, self._shown = query, captures, shown
+    def __init__(self, query: Query, captures: Sequence[Capture], asked: Request) -> None:
+        self._query, self._captures, self._shown = query, captures, asked.shown
+        shown = asked.shown
         self.redactor = shown.redactor
-        self._chosen = _selection(query, times)
+        self._chosen = _selection(query, asked)
         source = CaptureSource(captures, patient=True)
-        self._dissection = self._suitable(source, shown, given)
+        self._dissection = self._suitable(source, asked)
         self._others = OtherTables(query.tables, self._dissection, shown.redactor)
         self._table = FrameTable(self._chosen.masks, shown.value_bytes, redactor=shown.redactor)
         self._table.choose(query.columns.get(FRAMES, ()))
@@ -182,18 +179,17 @@ class QueryReading(Consumer[Piece]):
             self._cut += sum(is_cut(record, most) for record in chosen)
         return batch_of_records(chosen, most, columns) if chosen else None
 
-    def _suitable(self, source: CaptureSource, shown: Display, given: InputOptions) -> BlockDissector[Any]:
+    def _suitable(self, source: CaptureSource, asked: Request) -> BlockDissector[Any]:
         """Return the dissection that decodes least of all that suit the query."""
-        how: dict[str, Any] = {"show_secrets": shown.show_secrets, "secrets": given.secrets}
         tables, numbers = self._query.tables, self._chosen.numbers
         if not JUDGED.isdisjoint(tables):
-            return Watching(given.limits, **how)
+            return asked.dissect(Watching)
         wanted = wanted_of(self._chosen.texts) if FRAMES in tables else NOTHING_WANTED
         if wanted is not None or numbers is not None:
             source.block_bytes = SMALL_BLOCK_BYTES
         if wanted is not None:
-            return Picker(wanted, given.limits, **how)
-        return Dissection(given.limits, **how) if numbers is None else NumberPicker(numbers, given.limits, **how)
+            return asked.dissect(partial(Picker, wanted))
+        return asked.dissect(Dissection if numbers is None else partial(NumberPicker, numbers))
 
 
 def _schema(query: Query, table: str) -> pa.Schema:
@@ -201,9 +197,9 @@ def _schema(query: Query, table: str) -> pa.Schema:
     return pa.schema([field for field in SCHEMAS[table]() if field.name in query.columns[table]])
 
 
-def _selection(query: Query, times: Mapping[str, Any]) -> Selection:
+def _selection(query: Query, asked: Request) -> Selection:
     """Return the selection of frames that a query needs. Times that were given as options hold exactly."""
-    chosen = selection({**options_of(query.hint), **times})
+    chosen = selection({**options_of(query.hint), **{name: asked.options[name] for name in ("since", "until", "tz")}})
     window = window_of(query.hint)
     if chosen.window is not None or window is None:
         return chosen

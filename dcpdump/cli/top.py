@@ -2,26 +2,25 @@
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, nullcontext
-from typing import Any
+from contextlib import nullcontext
 
 import click
 
 from dcpdump.batch.block import Block
-from dcpdump.capture.paths import expand
-from dcpdump.cli.analysis import AnalysisRequest, LedgerConsumer, choosing, choosing_options
+from dcpdump.cli.analysis import LedgerConsumer, choosing_options
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import report
 from dcpdump.cli.options import (
+    QUIET,
     Display,
-    display,
+    Request,
+    captures_argument,
     display_options,
-    input_of,
     input_options,
     interface_options,
-    is_live,
+    option,
 )
-from dcpdump.cli.reading import CaptureSource, Reading
+from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import InterfaceSource, show_interfaces
 from dcpdump.cli.terminal import terminal_size
@@ -50,39 +49,24 @@ _FORGET_NS = 60 * 1_000_000_000
     "sudo dcpdump top -i any --port 11210",
     "dcpdump top node1.pcap",
     "ssh node tcpdump -U -w - port 11210 | dcpdump top -",
+    params=[
+        captures_argument("[CAPTURE…]", required=False),
+        *choosing_options(streams=True),
+        *interface_options(lists=True),
+        option("--once", "Print it once: at the end of captures, or of two seconds of an interface."),
+        option("--interval SECONDS", "Seconds between updates.", click.FloatRange(min=0.1), default=0.5),
+        option(
+            "-n, --rows N",
+            "Rows to show; the default: what fits on the screen, in a pipe all.",
+            click.IntRange(min=2),
+        ),
+        *input_options(),
+        *display_options(("text", "ndjson"), value_bytes="", secrets=False),
+        QUIET,
+    ],
     rows=[TOP],
 )
-@click.argument("captures", nargs=-1, metavar="[CAPTURE…]")
-@choosing_options(streams=True)
-@interface_options()
-@click.option("--once", is_flag=True, help="Print it once: at the end of captures, or of two seconds of an interface.")
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.1),
-    default=0.5,
-    show_default=True,
-    metavar="SECONDS",
-    help="Seconds between updates.",
-)
-@click.option(
-    "-n",
-    "--rows",
-    type=click.IntRange(min=2),
-    metavar="N",
-    help="Rows to show; the default: what fits on the screen, in a pipe all.",
-)
-@input_options()
-@display_options(formats=("text", "ndjson"), value_bytes="", secrets=False)
-@click.option("-q", "--quiet", is_flag=True, help="No summary on standard error.")
-def top(
-    captures: tuple[str, ...],
-    list_interfaces: bool,
-    once: bool,
-    interval: float,
-    rows: int | None,
-    quiet: bool,
-    **options: Any,
-) -> int:
+def top(asked: Request, list_interfaces: bool, once: bool, interval: float, rows: int | None) -> int:
     """Show connections and streams as they are just now: rates, lag, unacknowledged bytes, ends, losses.
 
     Of an interface (any, if none is named), or of captures: one that is still being written comes as -, from a
@@ -91,32 +75,24 @@ def top(
     """
     if list_interfaces:
         return show_interfaces()
-    live = is_live(options, captures, needs_one=False)
-    chosen, shown, given = choosing(options), display(options), input_of(options, captures)
-    paths = expand(captures)
-    inputs = given.open(paths)
-    ends = bool(inputs) and all(capture.rereadable for capture in inputs)
-    with ExitStack() as open_now:
-        open_now.enter_context(writing_times(shown.times, None, None))
-        screens = shown.format == "text" and not (once or ends or shown.path) and Sink(None).is_terminal
-        screen = Screen(shown.coloured(terminal=True)) if screens else None
-        interface = None
-        if live:
-            seconds = options["duration"] or (_ONCE_S if once else None)
-            interface = InterfaceSource({**options, "duration": seconds}, shown, given.keys)
-        sink = open_now.enter_context(Sink(shown.path, force=shown.force, inputs=paths))
-        every = None if once or ends else interval
-        draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=every is not None)
-        name = ", ".join(paths) if interface is None else interface.name
-        watch = LiveTables(AnalysisRequest(chosen, shown, given), interface, name, draw, every)
-        if interface is not None:
-            open_now.enter_context(interface.capturing(watch.dissection, quiet=quiet))
-        reading = Reading(interface or CaptureSource(inputs), watch.dissection, watch, sink)
-        with screen or nullcontext():
-            reading.analyse()
-            if watch.ledger.frames:
-                draw(watch.look(None))  # names were hidden at the end of the reading
-        return reading.conclude("none" if quiet else "text")
+    shown, options = asked.shown, asked.options
+    if once and not asked.captures:
+        options["duration"] = options["duration"] or _ONCE_S
+    watch, source = LiveTables(asked), asked.source(needs_one=False)
+    ends = bool(source.captures) and all(capture.rereadable for capture in source.captures)
+    screens = shown.format == "text" and not (once or ends or shown.path) and asked.terminal
+    screen = Screen(shown.coloured(terminal=True)) if screens else None
+    with writing_times(shown.times, None, None), asked.sink(paged=False) as sink:
+        watch.interval = None if once or ends else interval
+        watch.draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=not (once or ends))
+        watch.source = source
+        reading = Reading(source, watch.dissection, watch, sink)
+        with source.opened(watch.dissection):
+            with screen or nullcontext():
+                reading.analyse()
+                if watch.ledger.frames:
+                    watch.draw(watch.look(None))  # names were hidden at the end of the reading
+            return reading.conclude(asked.summary)
 
 
 Draw = Callable[[TopView], None]
@@ -150,18 +126,14 @@ def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> D
 
 
 class LiveTables(LedgerConsumer):
-    """A ledger that is drawn again and again. ``interval``: seconds between; None: not while it reads."""
+    """A ledger that is drawn again and again."""
 
-    def __init__(
-        self,
-        asked: AnalysisRequest,
-        interface: InterfaceSource | None,
-        source: str,
-        draw: Draw,
-        interval: float | None,
-    ) -> None:
+    draw: Draw
+    #: Seconds between; None: not while it reads.
+    interval: float | None = None
+
+    def __init__(self, asked: Request) -> None:
         super().__init__(asked)
-        self._interface, self._source, self._draw, self._interval = interface, source, draw, interval
         self._rates = RateMeter()
         self._due = 0.0
         self._arrived_ns = 0  #: when the last packets arrived, by the monotonic clock
@@ -178,16 +150,16 @@ class LiveTables(LedgerConsumer):
 
     def settle(self, *, idle: bool) -> bool:
         """Draw the ledger, where that is due."""
-        if self._interval is None or time.monotonic() < self._due:
+        if self.interval is None or time.monotonic() < self._due:
             return False
-        self._due = time.monotonic() + self._interval
-        if self._interface is not None:
+        self._due = time.monotonic() + self.interval
+        if self.source.live:
             self._feed.pause(time.time_ns())
             self._forget()
         elif self._last_ns is not None:
             # A capture that is written now, or one of long ago: what passed since its last packet passes there.
             self._feed.pause(self._last_ns + (time.monotonic_ns() - self._arrived_ns if idle else 0))
-        self._draw(self.look(self._shown.redactor))
+        self.draw(self.look(self._shown.redactor))
         return False
 
     def _forget(self) -> None:
@@ -214,7 +186,7 @@ class LiveTables(LedgerConsumer):
         peers = [_peer(each, rates.of(each), ledger.last_ns, redactor) for each in self.connections]
         clients = {peer.connection.number: peer.client for peer in peers}
         return TopView(
-            self._source,
+            self.source.name or ", ".join(self._asked.paths),
             ledger.last_ns,
             ledger.frames,
             peers,
@@ -228,7 +200,7 @@ class LiveTables(LedgerConsumer):
                 )
                 for stream in self.streams
             ],
-            {} if self._interface is None else self._interface.packet_counts(self.dissection),
+            self.source.packet_counts(self.dissection) if isinstance(self.source, InterfaceSource) else {},
             rates.lasting_ns,
         )
 

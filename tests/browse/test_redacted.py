@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.cli.browse import BrowseOptions
-from dcpdump.cli.options import hiding
+from dcpdump.cli.browse import BrowseOptions, hiding
 from tests.browse.test_keys import TALK
 from tests.support.browsing import Shown, browse
 from tests.support.console import run
