@@ -13,21 +13,7 @@ import click
 from dcpdump.batch.block import Block, PacketsUntil, TimeSpan
 from dcpdump.cli.grouped import GroupedCommand, command
 from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
-from dcpdump.cli.options import (
-    QUIET,
-    STREAM_ID,
-    TZ,
-    VBUCKET,
-    Request,
-    capture_clauses,
-    captures_argument,
-    display_options,
-    input_options,
-    interface_options,
-    option,
-    time_option,
-    zone_in,
-)
+from dcpdump.cli.options import Request, clauses_in, format_option, named, option, several, time_option, zone_in
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading, Source
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ, hide_tls
@@ -68,9 +54,6 @@ _JUDGED_S, _SPARED = 0.3, 10
 _NO_CAPTURE = "CAPTURE"
 #: Fewer answers that are stamped before their requests may be stray ones.
 _BACKDATED = 3
-
-#: The options that choose connections.
-_CONNECTION_CLAUSES = capture_clauses("Connections")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +104,20 @@ class StreamChoice:
         return last_ns is not None and last_ns >= self.since.at(start_ns)
 
 
-def choosing_options(*, streams: bool, times: bool = True) -> list[click.Option]:
-    """Return the options that choose connections; ``streams``: those of streams too; ``times``: and of times."""
+#: The option for what times are counted from.
+TIMES = time_option("since the row above in key and check --all, otherwise as r")
+
+
+def choosing_options(*, streams: bool) -> list[click.Parameter | str]:
+    """Return the options that choose connections; ``streams``: those of streams too."""
     text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
     return [
-        *([VBUCKET, STREAM_ID] if streams else []),
-        *_CONNECTION_CLAUSES,
+        "vbucket stream-id connection" if streams else "connection",
+        several("--host ADDRESSES", "Connections from or to an address."),
+        several("--port PORTS", "Connections from or to a TCP port."),
         option("--since TIME", text),
         option("--until TIME", "As if the capture ended then."),
-        TZ,
-        *[time_option("since the row above in key and check --all, otherwise as r")] * times,
+        "tz",
     ]
 
 
@@ -138,7 +125,7 @@ def _choosing(options: Mapping[str, Any]) -> StreamChoice:
     """Return which streams and connections to show. Raises FilterError."""
     vbucket, stream_id = options.get("vbucket"), options.get("stream_id")
     return StreamChoice(
-        tuple(each.parse(text) for each in _CONNECTION_CLAUSES if (text := each.text_in(options)) is not None),
+        tuple(clauses_in(options, ("connection", "host", "port"))),
         None if vbucket is None else parse_ranges("--vbucket", vbucket, 0xFFFF),
         None if stream_id is None else parse_ranges("--stream-id", stream_id, 0xFFFF),
         *parse_window(options.get("since"), options.get("until"), zone_in(options)),
@@ -442,7 +429,7 @@ Function = Callable[..., AnalysisResult]
 def analysis(
     rows: Rows,
     *examples: str,
-    params: Sequence[click.Parameter] = (),
+    params: Sequence[click.Parameter | str] = (),
     sort: ColumnSet[Any] | None = None,
     reader: type[LedgerConsumer] = LedgerConsumer,
     formats: Sequence[str] = FORMATS,
@@ -452,20 +439,22 @@ def analysis(
     The command has the function's name, and the function its own options, ``params``, as further arguments. ``rows``:
     the kinds of its objects; ``sort``: the columns that these are sorted by; ``reader``: what fills the ledger.
     """
-    values = "64 in every format" if any(isinstance(row, str) for row in rows) else ""  # those of frames
     arguments = [each for each in params if isinstance(each, click.Argument)]
     every = [
         *arguments,
-        captures_argument("[CAPTURE…]", required=False),
+        "[CAPTURE…]",
         *choosing_options(streams=reader.lists_streams),
-        *interface_options(),
+        TIMES,
+        "LIVE",
         option("--fail-fast", "End with 1 at the first thing that is certainly wrong."),
         *(each for each in params if each not in arguments),
         *([] if sort is None else sort_options(sort)),
-        *input_options(),
-        *display_options(formats, value_bytes=values, secrets=False),
-        QUIET,
+        "INPUT",
+        format_option(formats),
+        "color value-bytes" if any(isinstance(row, str) for row in rows) else "color",  # values are those of frames
+        "output force REDACTION quiet",
     ]
+    own = [each.name or "" for each in named(*params)]
 
     def decorate(function: Function) -> GroupedCommand:
         def run(asked: Request) -> int:
@@ -479,7 +468,7 @@ def analysis(
                 if source.live:
                     asked.captures, asked.paths = (_NO_CAPTURE,), [source.name]
                 reading = consumer.read(source, sink, fail_fast=options["fail_fast"])
-                answer = function(consumer, asked, **{each.name or "": options[each.name or ""] for each in params})
+                answer = function(consumer, asked, **{name: options[name] for name in own})
                 if consumer.ledger.frames or answer.always:  # else the summary says that there is nothing
                     if asked.shown.format == "sarif" and answer.sarif is not None:
                         sink.write(dump(answer.sarif()) + "\n")

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -21,18 +20,14 @@ from dcpdump.browse.analysis import Analysing
 from dcpdump.capture.paths import expand
 from dcpdump.cli.grouped import command, complete
 from dcpdump.cli.options import (
-    LATENCY,
-    REDACTION,
     InputOptions,
     Request,
     Selection,
-    captures_argument,
-    input_options,
     level_of,
+    named,
     option,
     salt_of,
     selection,
-    selection_options,
     value_bytes_option,
 )
 from dcpdump.cli.signals import Stop, raise_at_signals
@@ -131,13 +126,14 @@ def _copy(source: int, pipe: int, file: int, limit: int) -> None:
 
 #: The option that is not a clause: it says how times are written.
 _ZONE = "tz"
+_FILTER = "CONTENTS connection host port frame problems since until tz latency"
 
 
 @cache
 def _options() -> dict[str, click.Option]:
     """Return the options that choose frames, by their names without dashes."""
 
-    options = [copy(each) for each in (*selection_options(captures=True, frames=True, count=False), LATENCY)]
+    options = [each for each in named(_FILTER) if isinstance(each, click.Option)]
     complete(options)
     return {each.opts[-1].lstrip("-"): each for each in options if each.name != _ZONE}
 
@@ -243,18 +239,16 @@ _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
     "dcpdump browse captures/ --status '!success'",
     "sudo tcpdump -U -w - port 11210 | dcpdump browse -",
     params=[
-        captures_argument(),
-        *selection_options(captures=True, frames=True, count=False),
-        LATENCY,
+        f"CAPTURE… {_FILTER}",
         value_bytes_option("64"),
         option("--no-mouse", "Leave the mouse to the terminal, so that it selects text."),
-        *REDACTION,
+        "REDACTION",
         option(
             "--max-spool SIZE",
             "Most that is kept of what cannot be read twice: compressed, on standard input, still growing.",
             default="4G",
         ),
-        *input_options(align=False, jobs=None),
+        "salvage follow keylog memory",
     ],
 )
 def browse(asked: Request, no_mouse: bool, max_spool: int) -> int:

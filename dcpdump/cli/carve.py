@@ -15,7 +15,7 @@ from dcpdump.capture.pcapng import CommentReader
 from dcpdump.capture.rewriter import RawRecords
 from dcpdump.cli.frame_output import collection_notes
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Request, captures_argument, input_options, option, selection_options
+from dcpdump.cli.options import Request, option
 from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status_of
@@ -43,8 +43,7 @@ _ALONG = (
     "dcpdump carve captures/ --connection 3 --since +30s -w piece.pcapng",
     "dcpdump carve node1.pcap --problems -w - | dcpdump read -",
     params=[
-        captures_argument(),
-        *selection_options(captures=True, frames=True),
+        "CAPTURE… NUMBERED-FRAMES",
         option(
             "-w, --write OUT",
             "The pcapng to write, whatever its name; - is standard output.",
@@ -52,7 +51,7 @@ _ALONG = (
             required=True,
         ),
         option("--force", "Let OUT replace an existing file."),
-        *input_options(follow=False, align=False),
+        "salvage keylog memory ONE-JOB",
         option("-q, --quiet", "Say nothing if all is well."),
         option("--with-secrets", "Write the secrets of --keylog to OUT, so that it opens itself."),
     ],

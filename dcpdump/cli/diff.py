@@ -11,18 +11,7 @@ from dcpdump.capture.paths import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report
-from dcpdump.cli.options import (
-    QUIET,
-    Display,
-    Request,
-    Selection,
-    display_options,
-    input_options,
-    option,
-    selection,
-    selection_options,
-    time_option,
-)
+from dcpdump.cli.options import Display, Request, Selection, format_option, option, selection
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.summary import READ
 from dcpdump.cli.terminal import note
@@ -45,8 +34,7 @@ _ALL = 1 << 48
     params=[
         click.Argument(["a"], metavar="A"),
         click.Argument(["b"], metavar="B"),
-        time_option(),
-        *selection_options(captures=True),
+        "time FRAMES",
         option(
             "--by [frame|key]",
             "What to compare: frames, or the last change of each document (seqno, CAS, value).",
@@ -58,9 +46,9 @@ _ALL = 1 << 48
             click.IntRange(min=0),
             default=20,
         ),
-        *input_options(follow=False, align=False),
-        *display_options(FORMATS, value_bytes="", secrets=False),
-        QUIET,
+        "salvage keylog memory ONE-JOB",
+        format_option(FORMATS),
+        "color output force REDACTION quiet",
     ],
     rows=DIFF,
 )

@@ -15,7 +15,7 @@ from dcpdump.check.engine import judge
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Display, Request, display_options, option, selection_options
+from dcpdump.cli.options import Display, Request, format_option, option, value_bytes_option
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError, ExitCode, PasteError, system_words
@@ -37,8 +37,11 @@ _TEXTS = ("table", "grid", "line")
         click.Argument(["text"], nargs=-1, metavar="[HEX]…"),
         option("-i, --input FILE", "Read the paste from a file.", name="source"),
         option("--form FORM", "Take the paste for this form only.", click.Choice(DIALECTS)),
-        *selection_options(captures=False),
-        *display_options(tuple(OUTPUTS), value_bytes="all, but 64 in ndjson and csv"),
+        "CONTENTS count problems",
+        format_option(tuple(OUTPUTS)),
+        "color",
+        value_bytes_option("all, but 64 in ndjson and csv"),
+        "output force show-secrets REDACTION",
         option("-q, --quiet", "Do not say in which form the bytes came."),
     ],
     rows=("explain",),

@@ -6,15 +6,7 @@ from collections.abc import Iterator
 import click
 
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import (
-    Request,
-    captures_argument,
-    display_options,
-    input_options,
-    option,
-    selection_options,
-    summary_options,
-)
+from dcpdump.cli.options import Request, format_option, option, value_bytes_option
 from dcpdump.cli.sink import Sink, folder_of, saying_what_is_left
 from dcpdump.errors import DcpdumpError, ExitCode
 from dcpdump.text import INSTALL_TABLES, counted
@@ -66,21 +58,21 @@ FORMATS = ("parquet", "arrow", "csv")
     "dcpdump export node1.pcap -o tables --opcode mutation -f csv",
     "dcpdump export --schema",
     params=[
-        captures_argument(required=False),
-        *selection_options(captures=True),
-        *display_options(
-            FORMATS,
-            value_bytes="all",
-            folder="The folder to write: whole or not at all.",
-            force="Let -o replace the tables of an earlier export, by none where there is no DCP.",
-        ),
+        click.Argument(["captures"], nargs=-1, metavar="CAPTURE…"),
+        "FRAMES",
+        format_option(FORMATS),
+        value_bytes_option("all"),
+        option("-o, --output DIR", "The folder to write: whole or not at all."),
+        option("--force", "Let -o replace the tables of an earlier export, by none where there is no DCP."),
+        "show-secrets REDACTION",
         option("--schema", "Print the tables' columns and their types, and do nothing."),
         tables_option(
             "frames,gaps,streams,files",
             "Which to write; findings too: what check says takes longer than all the others together.",
         ),
-        *input_options(follow=False, jobs="Threads and processes; default: the cores."),
-        *summary_options(),
+        "salvage align keylog memory",
+        option("-j, --jobs N", "Threads and processes; default: the cores."),
+        "summary NO-SUMMARY",
     ],
     whole=FORMATS,
 )

@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from copy import copy
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
@@ -355,15 +354,15 @@ def _show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 class GroupedCommand(BriefHelp):
     """A command of a function, whose help has its options in groups, and examples; its words are completed by names.
 
-    ``function``: gets what its parameters name, of the options, and ``asked``, the Request; ``params``: are copied;
-    ``rows``: the kinds of rows that it prints as ndjson; or else ``schema`` returns what --schema prints; ``whole``: as
-    Request has it.
+    ``function``: gets what its parameters name, of the options, and ``asked``, the Request; ``params``: options, or
+    names of those that commands share; ``rows``: the kinds of rows that it prints as ndjson; or else ``schema`` returns
+    what --schema prints; ``whole``: as Request has it.
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
-        params: Iterable[click.Parameter],
+        params: Iterable[click.Parameter | str],
         examples: tuple[str, ...],
         *,
         rows: "Rows" = (),
@@ -379,7 +378,9 @@ class GroupedCommand(BriefHelp):
                 options["asked"] = Request(dict(options), whole)
             return function(**{name: options[name] for name in names})
 
-        own = [copy(param) for param in params] + ([_schema_option(rows, schema)] if rows or schema else [])
+        from dcpdump.cli.options import named
+
+        own = named(*params) + ([_schema_option(rows, schema)] if rows or schema else [])
         name, text = function.__name__.removesuffix("_command"), cleandoc(function.__doc__ or "")
         super().__init__(name, callback=invoke, params=own, help=text)
         self.examples = examples
@@ -425,7 +426,7 @@ class GroupedCommand(BriefHelp):
 
 
 def command(
-    *examples: str, params: Iterable[click.Parameter] = (), **attributes: Any
+    *examples: str, params: Iterable[click.Parameter | str] = (), **attributes: Any
 ) -> Callable[[Callable[..., Any]], GroupedCommand]:
     """Return a decorator that makes a command of a function; ``params``, ``attributes``: as GroupedCommand has them."""
     return lambda function: GroupedCommand(function, params, examples, **attributes)

@@ -7,7 +7,7 @@ import click
 from dcpdump.batch.part import Part
 from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
 from dcpdump.cli.frame_output import collection_notes
-from dcpdump.cli.options import COLLECTION, Request
+from dcpdump.cli.options import Request
 from dcpdump.dissect import Dissector
 from dcpdump.escape import bytes_of
 from dcpdump.filter import Clause, clauses
@@ -117,7 +117,7 @@ class Tracing(LedgerConsumer):
     "dcpdump key user::1001 node1.pcap",
     "dcpdump key 'order::*' captures/ --vbucket 12",
     "dcpdump key '/^user::[0-9]+$/' node1.pcap -f ndjson",
-    params=[click.Argument(["pattern"]), COLLECTION],
+    params=[click.Argument(["pattern"]), "collection"],
     reader=Tracing,
 )
 def key(reading: Tracing, asked: Request, pattern: str, collection: str | None) -> AnalysisResult:

@@ -1,12 +1,13 @@
 """Define the options that commands share, and what they mean together: what to choose, how to read it and to show it.
 
-An option is made of how its usage is written; a command has copies of the options that it lists. ``Request`` is what a
-command is asked for.
+An option is made of its usage, as help writes it; ``named`` finds shared options by their names. ``Request`` is what
+a command is asked for.
 """
 
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -92,11 +93,6 @@ def option(usage: str, text: str, type: Any = None, name: str = "", **how: Any) 
     )
 
 
-def captures_argument(metavar: str = "CAPTURE…", *, required: bool = True) -> click.Argument:
-    """Make the argument that names captures."""
-    return click.Argument(["captures"], nargs=-1, required=required, metavar=metavar)
-
-
 def is_given(name: str) -> bool:
     """Return whether an option stands on the command line of the command that runs."""
     context = click.get_current_context(silent=True)
@@ -105,17 +101,6 @@ def is_given(name: str) -> bool:
 
 # -- what hides: levels and salts ---------------------------------------------------------------------
 # Read their salt from a file, made where it is missing; or make a random one. Never print it.
-
-#: What the levels of redaction are, in whichever command.
-LEVELS = "partial: keys, values, xattrs, users, buckets; full: names of collections, scopes and clients, and hosts too."
-_SALT = "The salt of the hashes; made where it is missing. Without it the salt is random, and forgotten."
-SALT_FILE = option("--salt-file FILE", _SALT, envvar="DCPDUMP_SALT_FILE")
-#: The options that hide keys, values and names.
-REDACTION = [
-    option("--redact", "Hash keys, values, xattrs, user and bucket names."),
-    option("--redact-level [partial|full]", LEVELS),
-    SALT_FILE,
-]
 
 
 def level_of(options: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -168,80 +153,15 @@ def _redactor_of(options: Mapping[str, Any]) -> "Redactor | None":
 # -- which frames -------------------------------------------------------------------------------------
 
 
-class ClauseOption(click.Option):
-    """An option that chooses; given several times, its values add up, as those of a list do."""
-
-    def __init__(self, usage: str, parse: Callable[[str], Clause], text: str) -> None:
-        name, metavar = usage.split()
-        super().__init__([name], metavar=metavar, help=text, multiple=True, callback=self._join)
-        self.parse = parse  #: makes a clause of its text
-
-    @staticmethod
-    def _join(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | None:
-        return BETWEEN.join(values) if values else None
-
-    def text_in(self, options: Mapping[str, Any]) -> str | None:
-        """Return the option's text; None where it is not given."""
-        text: str | None = options.get(self.name or "")
-        return text
+def several(usage: str, text: str) -> click.Option:
+    """Make an option that chooses; given several times, its values add up, as those of a list do."""
+    return option(usage, text, multiple=True, callback=lambda _, __, values: BETWEEN.join(values) or None)
 
 
-def capture_clauses(what: str) -> list[ClauseOption]:
-    """Make the options that choose by connections. ``what``: is chosen."""
-    return [
-        ClauseOption("--connection NUMBERS", clauses.by_connection, "Connections by their number."),
-        ClauseOption("--host ADDRESSES", clauses.by_host, f"{what} from or to an address."),
-        ClauseOption("--port PORTS", clauses.by_port, f"{what} from or to a TCP port."),
-    ]
-
-
-VBUCKET = ClauseOption("--vbucket RANGES", clauses.by_vbucket, "vBuckets: 7 · 0-63,512.")
-COLLECTION = ClauseOption(
-    "--collection NAMES", clauses.by_collection, "Collections: shop.carts · carts · 0x8,0x9 · '!_default'."
-)
-STREAM_ID = ClauseOption("--stream-id NUMBERS", clauses.by_stream_id, "DCP stream ids.")
-_CLAUSES = [
-    ClauseOption("--opcode NAMES", clauses.by_opcode, "Messages: mutation,deletion · 0x57 · '!noop'."),
-    VBUCKET,
-    ClauseOption("--seqno RANGES", clauses.by_seqno, "Sequence numbers: 42 · 100-200 · 100- · -50."),
-    ClauseOption("--kind KIND", clauses.by_kind, "request or response."),
-    ClauseOption("--status NAMES", clauses.by_status, "Responses by status: rollback · 0x23 · '!success'."),
-    ClauseOption("--key PATTERN", clauses.by_key, "Keys: 'user::*' · '/^user::[0-9]+$/'."),
-    COLLECTION,
-    ClauseOption("--opaque NUMBERS", clauses.by_opaque, "Opaques: 0xdeadbeef."),
-    STREAM_ID,
-]
-_CAPTURE_CLAUSES = capture_clauses("Frames")
-_FRAME = ClauseOption("--frame NUMBERS", clauses.by_frame, "Frames by their number: 7 · 100-200,512.")
-#: only where each frame is read together with its request
-LATENCY = ClauseOption(
-    "--latency BOUND",
-    clauses.by_latency,
-    "Responses by the time since their request: '>5ms' · '<=250us'; of several, all must hold.",
-)
-#: The zone of times, those that are read and those that are printed for people.
-TZ = option(
-    "--tz ZONE", "Zone of times: local, utc, +02:00, Europe/Berlin; by default utc. Times for programs are always UTC."
-)
-#: The options that choose frames by their times.
-WINDOW = [
-    option("--since TIME", "From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."),
-    option("--until TIME", "Up to a time, as --since."),
-    TZ,
-]
-
-
-def selection_options(*, captures: bool, frames: bool = False, count: bool = True) -> list[click.Option]:
-    """Return the options that choose frames.
-
-    ``captures``: those of connections and times too; ``frames``: of numbers; ``count``: the one that says when to stop.
-    """
-    return [
-        *(*_CLAUSES, *_CAPTURE_CLAUSES * captures, *[_FRAME] * frames),
-        *[option("-c, --count N", "Stop after N matching frames.")] * count,
-        option("--problems", "Only frames with problems."),
-        *WINDOW * captures,
-    ]
+def clauses_in(options: Mapping[str, Any], names: Iterable[str]) -> list[Clause]:
+    """Return what options choose, of those that are given. Raises FilterError."""
+    given = ((name.replace("-", "_"), options.get(name.replace("-", "_"))) for name in names)
+    return [getattr(clauses, f"by_{name}")(text) for name, text in given if text is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,17 +197,13 @@ class Selection:
 
 def selection(options: Mapping[str, Any]) -> Selection:
     """Return what the options that choose frames select. Raises FilterError."""
-    texts, found = {}, []
-    for each in (*_CLAUSES, *_CAPTURE_CLAUSES, _FRAME, LATENCY):
-        if (text := each.text_in(options)) is not None:
-            texts[each.opts[0].removeprefix("--")] = text
-            found.append(each.parse(text))
-    since, until, window = options.get("since"), options.get("until"), None
-    texts |= {name: text for name, text in (("since", since), ("until", until)) if text is not None}
+    names = (*_CLAUSES, "since", "until")
+    texts = {name: text for name in names if (text := options.get(name.replace("-", "_"))) is not None}
+    found, window = clauses_in(options, _CLAUSES), None
     if options.get("problems"):
         found.append(clauses.with_problems)
-    if since is not None or until is not None:
-        window = TimeWindow(*parse_window(since, until, zone_in(options)))
+    if "since" in texts or "until" in texts:
+        window = TimeWindow(*parse_window(texts.get("since"), texts.get("until"), zone_in(options)))
         found.append(window)
     return Selection(FrameFilter(tuple(found)), options.get("count"), window, texts)
 
@@ -300,7 +216,7 @@ def zone_in(options: Mapping[str, Any]) -> Zone:
 # -- how to show them ---------------------------------------------------------------------------------
 
 
-def time_option(delta: str = "since the frame above") -> click.Option:
+def time_option(delta: str) -> click.Option:
     """Return the option for what times are counted from. ``delta``: what with ``d``."""
     text = f"Times for people: a absolute (the default), r from the start of the capture, d {delta}."
     return option(f"-t, --time [{'|'.join(kind.value for kind in TimeKind)}]", text)
@@ -333,31 +249,9 @@ class FormatChoice(click.Choice):  # type: ignore[type-arg]
         raise click.BadParameter(f"{value!r} is not one of {', '.join(self.choices)}{meant}", ctx, param)
 
 
-def display_options(
-    formats: Sequence[str],
-    *,
-    value_bytes: str = "64 in every format",
-    secrets: bool = True,
-    folder: str = "",
-    force: str = "Let -o replace an existing file.",
-) -> list[click.Option]:
-    """Return the options for how to show frames, and where; the first of ``formats`` is the default.
-
-    ``value_bytes``: the default for how much of a value is shown, as help says it; "": no values are. ``secrets``:
-    frames are shown that may hold them. ``folder``: what -o names, where that is a folder of tables; ``force``: what
-    --force does.
-    """
-    output = ("-o, --output DIR", folder) if folder else ("-o, --output FILE", "Write to a file, whole or not at all.")
-    colours = option("--color [auto|always|never]", "When to colour.", default="auto", show_default=False)
-    return [
-        *(option("-f, --format", "", FormatChoice(formats), default=each) for each in formats[:1]),
-        *[colours] * (not folder),
-        *([value_bytes_option(value_bytes)] if value_bytes else []),
-        option(*output),
-        *([option("--force", force)] if force else []),
-        *[option("--show-secrets", "Print authentication payloads.")] * secrets,
-        *REDACTION,
-    ]
+def format_option(formats: Sequence[str]) -> click.Option:
+    """Return the option for the format of the output; the first is the default."""
+    return option("-f, --format", "", FormatChoice(formats), default=formats[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,23 +310,9 @@ def times_of(form: str, options: Mapping[str, Any]) -> Clock:
     return PLAIN_TIMES
 
 
-#: The option of commands whose summary has one form.
-QUIET = option("-q, --quiet", "No summary on standard error.")
-
-
-def summary_options(text: str = "Byte accounting at the end.") -> list[click.Option]:
-    """Return the options for the summary of a run. ``text``: what that is."""
-    return [
-        option("--summary [text|json|none]", text, default="text", show_default=False),
-        option("-q, --quiet", "No summary: --summary none."),
-    ]
-
-
 # -- key logs: the option that names them, and what is said of them -----------------------------------
 
 _KEYLOG_VARIABLE = "DCPDUMP_KEYLOG"
-_KEYLOG = f"Open TLS by its key log, as SSLKEYLOGFILE has it; repeatable. [env var: {_KEYLOG_VARIABLE}]"
-KEYLOG = option("--keylog FILE", _KEYLOG, multiple=True, show_envvar=False)
 
 
 def can_open() -> bool:
@@ -478,54 +358,8 @@ def _is_pipe(path: str) -> bool:
 
 # -- what is read: captures, or an interface ------------------------------------------------------------
 
-
-def interface_options(*, lists: bool = False) -> list[click.Option]:
-    """Return the options for what to capture. ``lists``: and one that lists the interfaces."""
-    text = "Where to capture; the default: any." if lists else "Capture here, instead of reading captures."
-    return [
-        option("-i, --interface IFACE", text),
-        *[option("-D, --list-interfaces", "List the interfaces, and do no more.")] * lists,
-        option("--duration SECONDS", "Stop after so long."),
-        option("--bpf FILTER", "A filter as tcpdump takes it; needs libpcap."),
-        option("--buffer SIZE", "Most bytes of packets that wait.", default="128M"),
-    ]
-
-
 #: What an analysis imports when it needs it.
 _LATER = ("csv", "dcpdump.diagnosis.diagnosis", "dcpdump.batch.traffic_over_time", "dcpdump.streams.dissection")
-
-_SALVAGE = "After garbage in a capture, continue at the next plausible record."
-_ALIGN = "Move the times of captures that have packets in common, so that all are by one clock."
-_FOLLOW = "Wait for more at the end of a capture that is still being written."
-#: The help of --jobs.
-PROCESSES = "Worker processes; the default: the cores."
-_MEMORY = "Most memory for segments that wait, and for connections and streams."
-
-
-def input_options(
-    *, follow: bool = True, keylog: bool = True, align: bool = True, jobs: str | None = ""
-) -> list[click.Option]:
-    """Return the options that say how captures are read.
-
-    ``follow``: also while they grow; ``keylog``: also inside TLS; ``align``: as one timeline, though by several clocks;
-    ``jobs``: by how many processes, as its help says; None: they are not counted.
-    """
-    return [
-        option("--salvage", _SALVAGE),
-        *[option("--align", _ALIGN)] * align,
-        *[option("-F, --follow", _FOLLOW)] * follow,
-        *[KEYLOG] * keylog,
-        option("--memory SIZE", _MEMORY, Size(least="64k"), default="256M"),  # a segment takes so much
-        *([] if jobs is None else [jobs_option(jobs)]),
-    ]
-
-
-def jobs_option(text: str = "") -> click.Option:
-    """Return the option for how many processes may be used. ``text``: of what; without it the command uses one.
-
-    Such a command takes the option all the same, as scripts give it to every command, but its help is silent about it.
-    """
-    return option("-j, --jobs N", text, expose_value=bool(text), hidden=not text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -595,6 +429,114 @@ def _moved(names: Sequence[str], moves: "Sequence[Move]") -> Iterator[str]:
     elif alone:
         more = f" and {len(alone) - 1:,} more" if len(alone) > 1 else ""
         yield f"{alone[0]}{more}: captured in no other file: times are not moved"
+
+
+# -- all options that several commands have -------------------------------------------------------------
+
+#: What the levels of redaction are, in whichever command.
+LEVELS = "partial: keys, values, xattrs, users, buckets; full: names of collections, scopes and clients, and hosts too."
+_SHARED: list[click.Option] = [
+    # which frames
+    several("--opcode NAMES", "Messages: mutation,deletion · 0x57 · '!noop'."),
+    several("--vbucket RANGES", "vBuckets: 7 · 0-63,512."),
+    several("--seqno RANGES", "Sequence numbers: 42 · 100-200 · 100- · -50."),
+    several("--kind KIND", "request or response."),
+    several("--status NAMES", "Responses by status: rollback · 0x23 · '!success'."),
+    several("--key PATTERN", "Keys: 'user::*' · '/^user::[0-9]+$/'."),
+    several("--collection NAMES", "Collections: shop.carts · carts · 0x8,0x9 · '!_default'."),
+    several("--opaque NUMBERS", "Opaques: 0xdeadbeef."),
+    several("--stream-id NUMBERS", "DCP stream ids."),
+    several("--connection NUMBERS", "Connections by their number."),
+    several("--host ADDRESSES", "Frames from or to an address."),
+    several("--port PORTS", "Frames from or to a TCP port."),
+    several("--frame NUMBERS", "Frames by their number: 7 · 100-200,512."),
+    several(  # where each frame is read together with its request
+        "--latency BOUND",
+        "Responses by the time since their request: '>5ms' · '<=250us'; of several, all must hold.",
+    ),
+    option("-c, --count N", "Stop after N matching frames."),
+    option("--problems", "Only frames with problems."),
+    option("--since TIME", "From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."),
+    option("--until TIME", "Up to a time, as --since."),
+    option(
+        "--tz ZONE",
+        "Zone of times: local, utc, +02:00, Europe/Berlin; by default utc. Times for programs are always UTC.",
+    ),
+    # how captures are read, or an interface is
+    option("--salvage", "After garbage in a capture, continue at the next plausible record."),
+    option("--align", "Move the times of captures that have packets in common, so that all are by one clock."),
+    option("-F, --follow", "Wait for more at the end of a capture that is still being written."),
+    option(
+        "--keylog FILE",
+        f"Open TLS by its key log, as SSLKEYLOGFILE has it; repeatable. [env var: {_KEYLOG_VARIABLE}]",
+        multiple=True,
+        show_envvar=False,
+    ),
+    option(
+        "--memory SIZE",
+        "Most memory for segments that wait, and for connections and streams.",
+        Size(least="64k"),  # a segment takes so much
+        default="256M",
+    ),
+    option("-i, --interface IFACE", "Capture here, instead of reading captures."),
+    option("-D, --list-interfaces", "List the interfaces, and do no more."),
+    option("--duration SECONDS", "Stop after so long."),
+    option("--bpf FILTER", "A filter as tcpdump takes it; needs libpcap."),
+    option("--buffer SIZE", "Most bytes of packets that wait.", default="128M"),
+    # how frames are shown, and where
+    option("--color [auto|always|never]", "When to colour.", default="auto", show_default=False),
+    value_bytes_option("64 in every format"),
+    time_option("since the frame above"),
+    option("-o, --output FILE", "Write to a file, whole or not at all."),
+    option("--force", "Let -o replace an existing file."),
+    option("--summary [text|json|none]", "Byte accounting at the end.", default="text", show_default=False),
+    option("-q, --quiet", "No summary on standard error."),
+    option("--show-secrets", "Print authentication payloads."),
+    option("--redact", "Hash keys, values, xattrs, user and bucket names."),
+    option("--redact-level [partial|full]", LEVELS),
+    option(
+        "--salt-file FILE",
+        "The salt of the hashes; made where it is missing. Without it the salt is random, and forgotten.",
+        envvar="DCPDUMP_SALT_FILE",
+    ),
+]
+_CAPTURES: dict[str, Any] = {"param_decls": ["captures"], "nargs": -1}
+#: By their long names; and others, by names in capitals.
+_OPTIONS: dict[str, click.Parameter] = {
+    **{each.opts[-1].removeprefix("--"): each for each in _SHARED},
+    "CAPTURE…": click.Argument(required=True, metavar="CAPTURE…", **_CAPTURES),
+    "[CAPTURE…]": click.Argument(metavar="[CAPTURE…]", **_CAPTURES),
+    "ANY-INTERFACE": option("-i, --interface IFACE", "Where to capture; the default: any."),
+    # Scripts give it to every command; the help of those that use one process is silent about it.
+    "ONE-JOB": option("-j, --jobs N", "", expose_value=False, hidden=True),
+    "NO-SUMMARY": option("-q, --quiet", "No summary: --summary none."),
+}
+_CONTENTS = "opcode vbucket seqno kind status key collection opaque stream-id"
+_CLAUSES = f"{_CONTENTS} connection host port frame latency".split()
+#: Options that stand together.
+_SETS = {
+    "CONTENTS": _CONTENTS,
+    "FRAMES": f"{_CONTENTS} connection host port count problems since until tz",
+    "NUMBERED-FRAMES": f"{_CONTENTS} connection host port frame count problems since until tz",
+    "INPUT": "salvage align follow keylog memory ONE-JOB",
+    "LIVE": "interface duration bpf buffer",
+    "REDACTION": "redact redact-level salt-file",
+}
+
+
+def named(*params: click.Parameter | str) -> list[click.Parameter]:
+    """Return the parameters of a command: those that are given, and shared ones by their names, in this order."""
+    found: list[click.Parameter] = []
+    for each in params:
+        if isinstance(each, click.Parameter):
+            found.append(copy(each))
+        else:
+            words = (word for name in each.split() for word in _SETS.get(name, name).split())
+            found += [copy(_OPTIONS[word]) for word in words]
+    return found
+
+
+# -- what a command is asked for ------------------------------------------------------------------------
 
 
 class Request:

@@ -13,16 +13,7 @@ import click
 
 from dcpdump.cli.export import TABLES, cut_notes, need_pyarrow, tables_option
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import (
-    Request,
-    Size,
-    captures_argument,
-    display_options,
-    input_options,
-    is_given,
-    option,
-    selection_options,
-)
+from dcpdump.cli.options import Request, Size, is_given, option, value_bytes_option
 from dcpdump.cli.signals import raise_again
 from dcpdump.cli.sink import folder_of, saying_what_is_left
 from dcpdump.cli.terminal import clear_status, note, status
@@ -82,7 +73,7 @@ class Job:
     "dcpdump pipeline s3://archive/node1/ -o s3://tables/ --capture-id node1",
     "dcpdump pipeline captures/ -o tables --watch",
     params=[
-        captures_argument(required=False),
+        click.Argument(["captures"], nargs=-1, metavar="CAPTURE…"),
         option(
             "--engine [auto|local|spark]",
             "auto: input of less than 1 GB without Spark, which takes longer to start.",
@@ -108,13 +99,12 @@ class Job:
             default=30.0,
         ),
         option("--duration SECONDS", "With --watch: end after so long.", click.FloatRange(min=0)),
-        *input_options(
-            follow=False, align=False, jobs="Most processes of Spark on this machine; the default: the cores."
-        ),
-        *selection_options(captures=True, count=False),
-        *display_options(
-            (), value_bytes="all", folder="The folder of the tables: other captures' rows stay as they are.", force=""
-        ),
+        "salvage keylog memory",
+        option("-j, --jobs N", "Most processes of Spark on this machine; the default: the cores."),
+        "CONTENTS connection host port problems since until tz",
+        value_bytes_option("all"),
+        option("-o, --output DIR", "The folder of the tables: other captures' rows stay as they are."),
+        "show-secrets REDACTION",
         option("-q, --quiet", "No progress, and no summary."),
     ],
     whole=("",),

@@ -8,18 +8,7 @@ import click
 from dcpdump.batch.dissector import BlockDissector, Dissection, NumberPicker, Picker
 from dcpdump.cli.frame_output import ContextOutput, FrameOutput
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import (
-    LATENCY,
-    PROCESSES,
-    Request,
-    captures_argument,
-    display_options,
-    input_options,
-    option,
-    selection_options,
-    summary_options,
-    time_option,
-)
+from dcpdump.cli.options import Request, format_option, option
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading, worth_having
 from dcpdump.errors import FilterError
 from dcpdump.filter.choices import Ranges, wanted_of
@@ -33,18 +22,17 @@ from dcpdump.text import counted
     "dcpdump read captures/ --vbucket 417 --seqno 100-200 -f ndjson",
     "ssh node tcpdump -U -w - port 11210 | dcpdump read -",
     params=[
-        captures_argument(),
-        *selection_options(captures=True, frames=True),
-        LATENCY,
-        *display_options(tuple(OUTPUTS)),
-        time_option(),
+        "CAPTURE… NUMBERED-FRAMES latency",
+        format_option(tuple(OUTPUTS)),
+        "color value-bytes output force show-secrets REDACTION time",
         option(
             "--context N",
             "N frames of the connection before and after each chosen one, which is marked; as grep -C.",
             click.IntRange(min=1, max=10_000),
         ),
-        *input_options(jobs=PROCESSES),
-        *summary_options(),
+        "salvage align follow keylog memory",
+        option("-j, --jobs N", "Worker processes; the default: the cores."),
+        "summary NO-SUMMARY",
     ],
     rows=("frame",),
 )

@@ -9,16 +9,7 @@ import click
 
 from dcpdump.capture.file import Capture
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import (
-    LEVELS,
-    SALT_FILE,
-    Request,
-    captures_argument,
-    input_options,
-    is_given,
-    option,
-    salt_of,
-)
+from dcpdump.cli.options import LEVELS, Request, is_given, option, salt_of
 from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
@@ -39,13 +30,13 @@ _NOT_INSIDE_TLS = "redact cannot conceal inside TLS; read --redact and export --
     "dcpdump redact node1.pcap -w for-support.pcapng --level full",
     "dcpdump redact node1/*.pcap -w folder/ --salt-file salt",
     params=[
-        captures_argument("IN…"),
+        click.Argument(["captures"], nargs=-1, required=True, metavar="IN…"),
         option("-w, --write OUT", "The file to write; of several, the folder.", name="out", required=True),
         option("--level [partial|full]", LEVELS, default="partial"),
         option("--salt TEXT", "Makes the result repeatable; the default is a fresh one, then forgotten."),
-        SALT_FILE,
+        "salt-file",
         option("--force", "Let OUT replace an existing file."),
-        *input_options(follow=False, keylog=False, align=False),
+        "salvage memory ONE-JOB",
         option("--keylog FILE", "", name="key_logs", multiple=True, hidden=True),
         option("-q, --quiet", "Say nothing if all is well."),
     ],

@@ -14,16 +14,7 @@ from dcpdump.capture.live import new_file
 from dcpdump.capture.relay import Address, Relay
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import (
-    KEYLOG,
-    LATENCY,
-    Request,
-    display_options,
-    option,
-    selection_options,
-    summary_options,
-    time_option,
-)
+from dcpdump.cli.options import Request, format_option, option
 from dcpdump.cli.reading import Blocks
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.sniff import LiveSource, print_passing
@@ -135,13 +126,12 @@ class SavedPackets:
             show_default=False,
         ),
         option("--to HOST:PORT", "The server, at port 11210 by default.", AddressParam(port=11210), required=True),
-        *selection_options(captures=True),
-        LATENCY,
-        KEYLOG,
+        "FRAMES latency keylog",
         option("-w, --write FILE", "Write all packets to a pcapng file as well, with made-up headers."),
-        *display_options(tuple(OUTPUTS)),
-        time_option(),
-        *summary_options("What was passed on, and decoded."),
+        format_option(tuple(OUTPUTS)),
+        "color value-bytes output force show-secrets REDACTION time",
+        option("--summary [text|json|none]", "What was passed on, and decoded.", default="text", show_default=False),
+        "NO-SUMMARY",
     ],
 )
 def relay(asked: Request, listen: Address, to: Address, write: str | None) -> int:

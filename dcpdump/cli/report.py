@@ -15,7 +15,7 @@ from dcpdump.cli.analysis import choosing_options
 from dcpdump.cli.check import Checking
 from dcpdump.cli.diagnose import carried_options, names_of
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import QUIET, REDACTION, Request, captures_argument, input_options, option
+from dcpdump.cli.options import Request, option
 from dcpdump.cli.reading import CaptureSource
 from dcpdump.diagnosis.diagnosis import diagnose
 from dcpdump.report.context import Context, Wish
@@ -35,16 +35,14 @@ _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
     "dcpdump report captures/ -o ticket.html --redact --title 'lag of kafka-orders'",
     "dcpdump report node1.pcap -o hour.html --since 12:00:00 --until 13:00:00",
     params=[
-        captures_argument(),
+        "CAPTURE…",
         option("-o, --output FILE", "The page, written whole or not at all."),
-        option("--force", "Let -o replace an existing file."),
+        "force",
         option("--title TEXT", "What stands at the top; the captures' names by default."),
         option("--frames N", "Annotated frames, at most.", click.IntRange(0, _MOST_FRAMES), default=100),
         option("--no-check", "Skip protocol rules."),
-        *choosing_options(streams=True, times=False),  # its axis has times of day
-        *input_options(),
-        *REDACTION,
-        QUIET,
+        *choosing_options(streams=True),
+        "INPUT REDACTION quiet",
     ],
 )
 def report(asked: Request, output: str | None, title: str | None, frames: int) -> int:

@@ -16,18 +16,7 @@ from dcpdump.batch.ring_blocks import block_of
 from dcpdump.capture.live import ANY, Live, LiveQueue, Rotation, Save, drop_privileges, interfaces
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import (
-    KEYLOG,
-    LATENCY,
-    Request,
-    display_options,
-    interface_options,
-    jobs_option,
-    option,
-    selection_options,
-    summary_options,
-    time_option,
-)
+from dcpdump.cli.options import Request, format_option, option
 from dcpdump.cli.reading import Blocks, Consumer, Reading, Source
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.sink import Sink
@@ -184,18 +173,15 @@ _MILLION = 1_000_000
     "sudo dcpdump sniff -i eth0 -w node1.pcapng -C 100 -W 10",
     "sudo dcpdump sniff --opcode stream_end --duration 60",
     params=[
-        *selection_options(captures=True),
-        LATENCY,
-        *interface_options(lists=True),
-        KEYLOG,
+        "FRAMES latency ANY-INTERFACE list-interfaces duration bpf buffer keylog",
         option("-w, --write FILE", "Write all packets to a pcapng file as well."),
         option("-C MB", "Begin another file after so many million bytes.", _ABOVE_0, "megabytes"),
         option("-G SECONDS", "Begin another file after so long.", _ABOVE_0, "seconds"),
         option("-W FILES", "Keep only so many, the newest.", click.IntRange(min=1), "files"),
-        *display_options(tuple(OUTPUTS)),
-        time_option(),
-        jobs_option(),
-        *summary_options("What came of all packets."),
+        format_option(tuple(OUTPUTS)),
+        "color value-bytes output force show-secrets REDACTION time ONE-JOB",
+        option("--summary [text|json|none]", "What came of all packets.", default="text", show_default=False),
+        "NO-SUMMARY",
     ],
     rows=("frame",),
 )

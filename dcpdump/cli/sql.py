@@ -16,7 +16,7 @@ import click
 
 from dcpdump.cli.export import TABLES, need_pyarrow
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import WINDOW, Request, display_options, input_options, option, selection, summary_options
+from dcpdump.cli.options import Request, format_option, option, selection, value_bytes_option
 from dcpdump.cli.reading import progress
 from dcpdump.cli.signals import Interruptible
 from dcpdump.cli.terminal import complain, end_line
@@ -42,10 +42,11 @@ def _schema() -> Any:
     params=[
         click.Argument(["words"], nargs=-1, metavar="QUERY CAPTURE…"),
         option("-i, --interactive", "Ask for queries, one after the other: without QUERY."),
-        *WINDOW,
-        *display_options(FORMATS, value_bytes="all"),
-        *input_options(follow=False),
-        *summary_options(),
+        "since until tz",
+        format_option(FORMATS),
+        "color",
+        value_bytes_option("all"),
+        "output force show-secrets REDACTION salvage align keylog memory ONE-JOB summary NO-SUMMARY",
     ],
     schema=_schema,
     whole=FORMATS,

@@ -8,19 +8,7 @@ from dcpdump.batch.statistics import HotKeys, Statistics
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
-from dcpdump.cli.options import (
-    QUIET,
-    Display,
-    Request,
-    Selection,
-    captures_argument,
-    display_options,
-    input_options,
-    interface_options,
-    option,
-    selection_options,
-    time_option,
-)
+from dcpdump.cli.options import Display, Request, Selection, format_option, option, time_option
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.summary import COUNTED
 from dcpdump.cli.terminal import note
@@ -49,19 +37,19 @@ class _Counting(Selected):
     "dcpdump stats captures/ --connection 3",
     "dcpdump stats node1.pcap --opcode mutation --keys 20",
     params=[
-        captures_argument("[CAPTURE…]", required=False),
+        "[CAPTURE…]",
         time_option("as r"),
-        *selection_options(captures=True),
-        *interface_options(),
+        "FRAMES LIVE",
         *sort_options(statistics.COUNTED),
-        *input_options(),
-        *display_options(FORMATS, value_bytes="", secrets=False),
+        "INPUT",
+        format_option(FORMATS),
+        "color output force REDACTION",
         option(
             "--keys N",
             "List the N keys with most frames too, and the N with most bytes.",
             click.IntRange(1, 10_000),
         ),
-        QUIET,
+        "quiet",
     ],
     rows=statistics.STATISTICS,
 )

@@ -7,19 +7,10 @@ from contextlib import nullcontext
 import click
 
 from dcpdump.batch.block import Block
-from dcpdump.cli.analysis import LedgerConsumer, choosing_options
+from dcpdump.cli.analysis import TIMES, LedgerConsumer, choosing_options
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import report
-from dcpdump.cli.options import (
-    QUIET,
-    Display,
-    Request,
-    captures_argument,
-    display_options,
-    input_options,
-    interface_options,
-    option,
-)
+from dcpdump.cli.options import Display, Request, format_option, option
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import InterfaceSource, show_interfaces
@@ -50,9 +41,10 @@ _FORGET_NS = 60 * 1_000_000_000
     "dcpdump top node1.pcap",
     "ssh node tcpdump -U -w - port 11210 | dcpdump top -",
     params=[
-        captures_argument("[CAPTURE…]", required=False),
+        "[CAPTURE…]",
         *choosing_options(streams=True),
-        *interface_options(lists=True),
+        TIMES,
+        "ANY-INTERFACE list-interfaces duration bpf buffer",
         option("--once", "Print it once: at the end of captures, or of two seconds of an interface."),
         option("--interval SECONDS", "Seconds between updates.", click.FloatRange(min=0.1), default=0.5),
         option(
@@ -60,9 +52,9 @@ _FORGET_NS = 60 * 1_000_000_000
             "Rows to show; the default: what fits on the screen, in a pipe all.",
             click.IntRange(min=2),
         ),
-        *input_options(),
-        *display_options(("text", "ndjson"), value_bytes="", secrets=False),
-        QUIET,
+        "INPUT",
+        format_option(("text", "ndjson")),
+        "color output force REDACTION quiet",
     ],
     rows=[TOP],
 )
