@@ -94,21 +94,18 @@ def carve(asked: Request, out: str, force: bool, quiet: bool, with_secrets: bool
         packets = sink.write_pieces(_pieces(carving, inputs, paths, lines, salvage=given.salvage))
     for line in mixed_lines(carving.dissector):
         note(line)
-    for line in () if quiet else collection_notes(chosen.texts, carving.dissector):
-        note(line)
+    asked.say(*collection_notes(chosen.texts, carving.dissector))
     status = status_of(carving.dissector, inputs)
     if carving.incomplete:
         note(f"dcpdump: warning: of {carving.incomplete:,} connections the frames decode otherwise in {out}")
         status = ExitCode.DAMAGED
-    if not quiet:
-        frames = counted(carving.dissector.tally.frames, "frame")
-        captured = counted(carving.dissector.balance.packets, "packet")
-        along = "".join(_along(carving.carried))
-        note(f"{out}: {carving.frames:,} of {frames}{along} · {packets:,} of {captured}")
-        if lines:
-            note(f"dcpdump: note: {out} carries the secrets of its TLS connections: it opens itself")
-        elif any(each.opened_bytes for each in carving.dissector.tls_reports.values()):
-            note(f"dcpdump: note: reading it needs the same key log{_resumed(carving, secrets)}")
+    frames = counted(carving.dissector.tally.frames, "frame")
+    captured = counted(carving.dissector.balance.packets, "packet")
+    asked.say(f"{out}: {carving.frames:,} of {frames}{''.join(_along(carving.carried))} · {packets:,} of {captured}")
+    if lines:
+        asked.say(f"dcpdump: note: {out} carries the secrets of its TLS connections: it opens itself")
+    elif any(each.opened_bytes for each in carving.dissector.tls_reports.values()):
+        asked.say(f"dcpdump: note: reading it needs the same key log{_resumed(carving, secrets)}")
     return status
 
 

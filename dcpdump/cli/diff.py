@@ -88,9 +88,8 @@ def diff(asked: Request, a: str, b: str, by: str, frames: int) -> int:
         rows = _compared(sides, shown, min(frames, _ALL))
         with writing_times(shown.times, sides[0].first_ns, sides[0].last_ns):
             report(sink, shown, DIFF, rows.lines, rows.objects)
-        if rows.remark is not None and not given.quiet:
-            note(f"dcpdump: note: {rows.remark[0]}")
-            note(f"hint: {rows.remark[1]}")
+        if rows.remark is not None:
+            asked.say(f"dcpdump: note: {rows.remark[0]}", f"hint: {rows.remark[1]}")
         statuses = [reading.conclude(asked.summary) for reading in readings]
         return ExitCode.FINDINGS if rows.differs else max(statuses)
 

@@ -47,7 +47,7 @@ _TEXTS = ("table", "grid", "line")
     rows=("explain",),
     whole=_TEXTS,
 )
-def explain(asked: Request, text: tuple[str, ...], source: str | None, form: str | None, quiet: bool) -> int:
+def explain(asked: Request, text: tuple[str, ...], source: str | None, form: str | None) -> int:
     """Annotate pasted bytes: hex, dumps, the specification's grids, literals of many languages, packets, base64.
 
     HEX comes from the arguments, from a file, or from standard input. Bytes that contradict themselves are
@@ -56,8 +56,7 @@ def explain(asked: Request, text: tuple[str, ...], source: str | None, form: str
     """
     chosen, shown = asked.frames, asked.shown
     pasted = _read(_paste(text, source), source, form)
-    if not quiet:
-        note(f"input read as {pasted.dialect}" + "".join(f"; {remark}" for remark in pasted.notes))
+    asked.say(f"input read as {pasted.dialect}" + "".join(f"; {remark}" for remark in pasted.notes))
     explained = annotate(pasted.parts, show_secrets=shown.show_secrets, breaks=_is_violation)
     output = OUTPUTS[shown.format]
     with Sink(shown.path, force=shown.force, inputs=[source] if source else []) as sink:
@@ -71,10 +70,10 @@ def explain(asked: Request, text: tuple[str, ...], source: str | None, form: str
             if shown.format in _TEXTS:
                 sink.write(_rules(found, shown, view))
                 sink.write(_suggestion(one.suggestion, shown, view) if one.suggestion else "")
-    if not quiet and any(one.record.meaning.collection_inferred for one in explained):
-        note("note: no answer to HELLO was seen; whether keys start with a collection id is inferred")
-    for at in (one.frame_at for one in explained if one.frame_at is not None and not quiet):
-        note(f"note: a frame begins at byte {at}; what stands before it begins none")
+    if any(one.record.meaning.collection_inferred for one in explained):
+        asked.say("note: no answer to HELLO was seen; whether keys start with a collection id is inferred")
+    for at in (one.frame_at for one in explained if one.frame_at is not None):
+        asked.say(f"note: a frame begins at byte {at}; what stands before it begins none")
     return ExitCode.DONE
 
 

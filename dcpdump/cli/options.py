@@ -583,6 +583,11 @@ class Request:
         """Return whether a terminal gets the output."""
         return sys.stdout is not None and self.shown.path in STANDARD_OUTPUT and sys.stdout.isatty()
 
+    def say(self, *lines: str) -> None:
+        """Write lines on standard error, unless nothing is to be said there."""
+        for line in () if self.summary == "none" else lines:
+            note(line)
+
     def sink(self, *, paged: bool = True) -> Sink:
         """Open the output, which none of the inputs may be."""
         return Sink(self.shown.path, force=self.shown.force, inputs=self.paths, paged=paged)

@@ -62,10 +62,9 @@ class Job:
     conf: dict[str, str]
     tables: tuple[str, ...]
 
-    @property
-    def quiet(self) -> bool:
-        """Return whether to say nothing."""
-        return self.asked.given.quiet
+    def sum_up(self, outcome: "Outcome", batch: str = "") -> None:
+        """Say what was written, and where values were cut. ``batch``: of a watch."""
+        self.asked.say(*cut_notes(outcome.cut, self.decoding.options.value_bytes), batch + _summary(self, outcome))
 
 
 @command(
@@ -167,24 +166,22 @@ def run(job: Job, engine: str) -> int:
     if engine == "auto":
         asked = options["master"] is not None or _SUBMITTED in os.environ
         engine = "spark" if asked or size >= SMALL_BYTES else "local"
-        if engine == "local" and not job.quiet:
+        if engine == "local":
             much = f"{_size(size)} in {counted(len(found), 'file')}"
-            note(f"{much}: done here without Spark, which takes longer to start")
+            job.asked.say(f"{much}: done here without Spark, which takes longer to start")
     some = chains(found, options["chain"], captures)
     with CaptureOutput(job.output, job.decoding.name) as output:
         with saying_what_is_left(lambda: f"nothing was written to {job.output}"):
             key_log = None if job.asked.given.secrets is None else job.asked.given.secrets.key_log()
             with _engine(job, engine, 1 if size < LEAST_BYTES else options["jobs"]) as tasks:
                 outcome = run_tasks(tasks, replace(job.decoding, folder=output.folder), some, key_log)
-        if not job.quiet:
-            _complain(outcome)
+        job.asked.say(*_problems(outcome))
         if not outcome.frames:
             output.withdraw()  # old rows must not be taken for new ones
             raise _nothing(outcome)
         tables = {*job.tables, *(("index",) if options["keep_index"] else ())}
         output.publish(outcome.written, tables, [each.name for each in some])
-    if not job.quiet:
-        _close(job, outcome)
+    job.sum_up(outcome)
     return ExitCode.DONE if outcome.whole else ExitCode.DAMAGED
 
 
@@ -202,13 +199,12 @@ def _engine(job: Job, name: str, jobs: int | None) -> "Iterator[JobEngine]":
     raise_again()  # of a signal that came while all that was imported
     shown = {"spark.ui.showConsoleProgress": "true"} if _reporting(job) else {}
     with spark_context(job.asked.options["master"], shown | job.conf) as context, SparkEngine(context) as engine:
-        if not job.quiet:
-            note(f"tasks run on Spark {context.version} ({context.master})")
+        job.asked.say(f"tasks run on Spark {context.version} ({context.master})")
         yield engine
 
 
 def _reporting(job: Job) -> "Progress | None":
-    return _progress if sys.stderr.isatty() and not job.quiet else None
+    return _progress if sys.stderr.isatty() and not job.asked.given.quiet else None
 
 
 def _progress(what: str, done: int, tasks: int) -> None:
@@ -220,27 +216,23 @@ def _progress(what: str, done: int, tasks: int) -> None:
 
 def follow(job: Job, engine: str) -> int:
     """Decode captures as they are closed, until interrupted, and return the exit code."""
-    hurt, captures, options, named = False, 0, job.asked.options, job.asked.captures
+    hurt, captures, options, named, say = False, 0, job.asked.options, job.asked.captures, job.asked.say
     tables = tuple(name for name in job.tables if name in WATCHED)
     job = replace(job, tables=tables, decoding=replace(job.decoding, tables=frozenset(tables)))
     with _engine(job, engine, options["jobs"]) as tasks:
         from dcpdump.spark.watch import FolderWatch
 
-        if not job.quiet:
-            note(f"watching {', '.join(named)}: a capture is read when it did not grow for {options['idle']:g} s")
+        say(f"watching {', '.join(named)}: a capture is read when it did not grow for {options['idle']:g} s")
         watch = FolderWatch(named, job.output, job.decoding, options["chain"], options["idle"])
         with saying_what_is_left(lambda: _watched(captures, job.output)):
             for number, count, outcome in watch.batches(tasks, options["duration"]):
                 hurt |= not outcome.whole
                 captures += count
-                if not job.quiet:
-                    _complain(outcome)
-                    _close(job, outcome, f"batch {number}: ")
-        if not job.quiet:
-            if not captures:
-                note(_watched(captures, job.output))
-            for path in watch.arrivals.open():
-                note(f"dcpdump: note: {path}: it may still grow, and was not read")
+                say(*_problems(outcome))
+                job.sum_up(outcome, f"batch {number}: ")
+        if not captures:
+            say(_watched(captures, job.output))
+        say(*(f"dcpdump: note: {path}: it may still grow, and was not read" for path in watch.arrivals.open()))
         for path in watch.arrivals.grown():
             hurt = True
             note(f"dcpdump: warning: {path}: it grew after it was read: a larger --idle waits longer")
@@ -267,16 +259,8 @@ def _named(captures: Sequence[str]) -> str:
     return f"{stem[:48]}-{sha256(bytes_of(chr(0).join(words))).hexdigest()[:8]}"
 
 
-def _complain(outcome: "Outcome") -> None:
-    for row in outcome.files:
-        if row["problem"]:
-            note(f"dcpdump: warning: {row['file']}: {row['problem']}")
-
-
-def _close(job: Job, outcome: "Outcome", batch: str = "") -> None:
-    for line in cut_notes(outcome.cut, job.decoding.options.value_bytes):
-        note(line)
-    note(batch + _summary(job, outcome))
+def _problems(outcome: "Outcome") -> list[str]:
+    return [f"dcpdump: warning: {row['file']}: {row['problem']}" for row in outcome.files if row["problem"]]
 
 
 def _nothing(outcome: "Outcome") -> CaptureError:

@@ -89,11 +89,10 @@ def redact(
                 raise CaptureError(what, "", _NOT_INSIDE_TLS if redaction.dissector.tls_reports else hint)
             parts = [write(path, redaction.write(path, salvage=given.salvage)) for path in paths]
             _refuse_flawed(redaction.prove(parts, [Capture(part) for part in parts]), out, level)
-    if not quiet:
-        for path, name in _names(paths).items() if len(paths) > 1 else ():
-            if name != os.path.basename(path).removesuffix(_packed(path)):
-                note(f"dcpdump: note: {path} is written as {name}, since another input has its name")
-        _report(redaction, out)
+    for path, name in _names(paths).items() if len(paths) > 1 else ():
+        if name != os.path.basename(path).removesuffix(_packed(path)):
+            asked.say(f"dcpdump: note: {path} is written as {name}, since another input has its name")
+    asked.say(*_report(redaction, out))
     return status_of(redaction.dissector, inputs)
 
 
@@ -173,14 +172,15 @@ def _refuse_flawed(flaw: Flaw | None, out: str, level: str) -> None:
     raise OutputError(f"the result is not fit to be shared: {flaw.text}", out, hint)
 
 
-def _report(redaction: Redaction, out: str) -> None:
+def _report(redaction: Redaction, out: str) -> Iterator[str]:
+    """Yield what was written, what is not legible in it any more, and what was left out."""
     tally, net = redaction.dissector.tally, redaction.dissector.balance
     sealed = tally.tls_bytes + tally.encrypted_bytes
     blanked = tally.joined_bytes + tally.skipped_bytes + tally.foreign_bytes + net.stray_bytes + net.late_bytes + sealed
     frames = counted(tally.frames, "frame")
-    note(f"{out}: {frames} in {counted(net.packets, 'packet')} · {blanked:,} B of payload in no frame are blank")
+    yield f"{out}: {frames} in {counted(net.packets, 'packet')} · {blanked:,} B of payload in no frame are blank"
     if sealed:
-        note(f"{sealed:,} B of them are TLS, inside which read --redact and export --redact can conceal")
+        yield f"{sealed:,} B of them are TLS, inside which read --redact and export --redact can conceal"
     for what, count in redaction.left_out.items():
-        note(f"left out of pcapng: {count:,} {what}")
-    note("proved: no original key or value of 8 bytes or more is in it, and it decodes to the same frames")
+        yield f"left out of pcapng: {count:,} {what}"
+    yield "proved: no original key or value of 8 bytes or more is in it, and it decodes to the same frames"

@@ -11,7 +11,6 @@ from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
 from dcpdump.cli.options import Display, Request, Selection, format_option, option, time_option
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.summary import COUNTED
-from dcpdump.cli.terminal import note
 from dcpdump.clock import writing_times
 from dcpdump.redact import redacted_ends
 from dcpdump.render import statistics
@@ -78,8 +77,8 @@ def stats(asked: Request, keys: int | None) -> int:
                     lambda: statistics.lines(found, order),
                     lambda: statistics.objects(found, order),
                 )
-        if found.unlisted.frames and not given.quiet:
-            note(
+        if found.unlisted.frames:
+            asked.say(
                 f"dcpdump: note: to stay within --memory, {counted(found.unlisted.frames, 'frame')} and "
                 f"{counted(found.unlisted.bytes, 'byte')} of later connections are counted in no row of connections: "
                 "a larger --memory lists more"
