@@ -13,7 +13,7 @@ import click
 from dcpdump.batch.block import Block, PacketsUntil, TimeSpan
 from dcpdump.cli.grouped import GroupedCommand, command
 from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
-from dcpdump.cli.options import Request, clauses_in, format_option, named, option, several, time_option, zone_in
+from dcpdump.cli.options import SEVERAL, Request, clauses_in, format_option, named, option, time_option, zone_in
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading, Source
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ, hide_tls
@@ -104,8 +104,8 @@ class StreamChoice:
         return last_ns is not None and last_ns >= self.since.at(start_ns)
 
 
-#: The option for what times are counted from.
-TIMES = time_option("since the row above in key and check --all, otherwise as r")
+#: What times are counted from with ``-t d``.
+TIMES = "since the row above in key and check --all, otherwise as r"
 
 
 def choosing_options(*, streams: bool) -> list[click.Parameter | str]:
@@ -113,8 +113,8 @@ def choosing_options(*, streams: bool) -> list[click.Parameter | str]:
     text = "Only what had traffic since a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."
     return [
         "vbucket stream-id connection" if streams else "connection",
-        several("--host ADDRESSES", "Connections from or to an address."),
-        several("--port PORTS", "Connections from or to a TCP port."),
+        option("--host ADDRESSES", "Connections from or to an address.", **SEVERAL),
+        option("--port PORTS", "Connections from or to a TCP port.", **SEVERAL),
         option("--since TIME", text),
         option("--until TIME", "As if the capture ended then."),
         "tz",
@@ -444,7 +444,7 @@ def analysis(
         *arguments,
         "[CAPTURE…]",
         *choosing_options(streams=reader.lists_streams),
-        TIMES,
+        time_option(TIMES),
         "LIVE",
         option("--fail-fast", "End with 1 at the first thing that is certainly wrong."),
         *(each for each in params if each not in arguments),

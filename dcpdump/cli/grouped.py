@@ -362,7 +362,7 @@ class GroupedCommand(BriefHelp):
     def __init__(
         self,
         function: Callable[..., Any],
-        params: Iterable[click.Parameter | str],
+        params: Sequence[click.Parameter | str],
         examples: tuple[str, ...],
         *,
         rows: "Rows" = (),
@@ -378,9 +378,12 @@ class GroupedCommand(BriefHelp):
                 options["asked"] = Request(dict(options), whole)
             return function(**{name: options[name] for name in names})
 
-        from dcpdump.cli.options import named
+        own = [each for each in params if isinstance(each, click.Parameter)]
+        if len(own) < len(params):
+            from dcpdump.cli.options import named
 
-        own = named(*params) + ([_schema_option(rows, schema)] if rows or schema else [])
+            own = named(*params)
+        own += [_schema_option(rows, schema)] if rows or schema else []
         name, text = function.__name__.removesuffix("_command"), cleandoc(function.__doc__ or "")
         super().__init__(name, callback=invoke, params=own, help=text)
         self.examples = examples
@@ -426,7 +429,7 @@ class GroupedCommand(BriefHelp):
 
 
 def command(
-    *examples: str, params: Iterable[click.Parameter | str] = (), **attributes: Any
+    *examples: str, params: Sequence[click.Parameter | str] = (), **attributes: Any
 ) -> Callable[[Callable[..., Any]], GroupedCommand]:
     """Return a decorator that makes a command of a function; ``params``, ``attributes``: as GroupedCommand has them."""
     return lambda function: GroupedCommand(function, params, examples, **attributes)

@@ -7,7 +7,6 @@ a command is asked for.
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -153,9 +152,12 @@ def _redactor_of(options: Mapping[str, Any]) -> "Redactor | None":
 # -- which frames -------------------------------------------------------------------------------------
 
 
-def several(usage: str, text: str) -> click.Option:
-    """Make an option that chooses; given several times, its values add up, as those of a list do."""
-    return option(usage, text, multiple=True, callback=lambda _, __, values: BETWEEN.join(values) or None)
+def _join(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | None:
+    return BETWEEN.join(values) if values else None
+
+
+#: How an option is declared that chooses; given several times, its values add up, as those of a list do.
+SEVERAL: dict[str, Any] = {"multiple": True, "callback": _join}
 
 
 def clauses_in(options: Mapping[str, Any], names: Iterable[str]) -> list[Clause]:
@@ -216,16 +218,18 @@ def zone_in(options: Mapping[str, Any]) -> Zone:
 # -- how to show them ---------------------------------------------------------------------------------
 
 
+_TIMES = "Times for people: a absolute (the default), r from the start of the capture, d {}."
+_VALUE_BYTES = "How much of a value to show: a number, or all; by default {}."
+
+
 def time_option(delta: str) -> click.Option:
     """Return the option for what times are counted from. ``delta``: what with ``d``."""
-    text = f"Times for people: a absolute (the default), r from the start of the capture, d {delta}."
-    return option(f"-t, --time [{'|'.join(kind.value for kind in TimeKind)}]", text)
+    return option("-t, --time [a|r|d]", _TIMES.format(delta))
 
 
 def value_bytes_option(default: str) -> click.Option:
     """Return the option for how much of a value is shown. ``default``: how much that is without it, as help says it."""
-    text = f"How much of a value to show: a number, or all; by default {default}."
-    return option("--value-bytes N", text, _value_bytes)
+    return option("--value-bytes N", _VALUE_BYTES.format(default), _value_bytes)
 
 
 def _value_bytes(value: str) -> int:
@@ -435,84 +439,77 @@ def _moved(names: Sequence[str], moves: "Sequence[Move]") -> Iterator[str]:
 
 #: What the levels of redaction are, in whichever command.
 LEVELS = "partial: keys, values, xattrs, users, buckets; full: names of collections, scopes and clients, and hosts too."
-_SHARED: list[click.Option] = [
-    # which frames
-    several("--opcode NAMES", "Messages: mutation,deletion · 0x57 · '!noop'."),
-    several("--vbucket RANGES", "vBuckets: 7 · 0-63,512."),
-    several("--seqno RANGES", "Sequence numbers: 42 · 100-200 · 100- · -50."),
-    several("--kind KIND", "request or response."),
-    several("--status NAMES", "Responses by status: rollback · 0x23 · '!success'."),
-    several("--key PATTERN", "Keys: 'user::*' · '/^user::[0-9]+$/'."),
-    several("--collection NAMES", "Collections: shop.carts · carts · 0x8,0x9 · '!_default'."),
-    several("--opaque NUMBERS", "Opaques: 0xdeadbeef."),
-    several("--stream-id NUMBERS", "DCP stream ids."),
-    several("--connection NUMBERS", "Connections by their number."),
-    several("--host ADDRESSES", "Frames from or to an address."),
-    several("--port PORTS", "Frames from or to a TCP port."),
-    several("--frame NUMBERS", "Frames by their number: 7 · 100-200,512."),
-    several(  # where each frame is read together with its request
-        "--latency BOUND",
-        "Responses by the time since their request: '>5ms' · '<=250us'; of several, all must hold.",
-    ),
-    option("-c, --count N", "Stop after N matching frames."),
-    option("--problems", "Only frames with problems."),
-    option("--since TIME", "From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start."),
-    option("--until TIME", "Up to a time, as --since."),
-    option(
-        "--tz ZONE",
-        "Zone of times: local, utc, +02:00, Europe/Berlin; by default utc. Times for programs are always UTC.",
-    ),
-    # how captures are read, or an interface is
-    option("--salvage", "After garbage in a capture, continue at the next plausible record."),
-    option("--align", "Move the times of captures that have packets in common, so that all are by one clock."),
-    option("-F, --follow", "Wait for more at the end of a capture that is still being written."),
-    option(
-        "--keylog FILE",
-        f"Open TLS by its key log, as SSLKEYLOGFILE has it; repeatable. [env var: {_KEYLOG_VARIABLE}]",
-        multiple=True,
-        show_envvar=False,
-    ),
-    option(
-        "--memory SIZE",
-        "Most memory for segments that wait, and for connections and streams.",
-        Size(least="64k"),  # a segment takes so much
-        default="256M",
-    ),
-    option("-i, --interface IFACE", "Capture here, instead of reading captures."),
-    option("-D, --list-interfaces", "List the interfaces, and do no more."),
-    option("--duration SECONDS", "Stop after so long."),
-    option("--bpf FILTER", "A filter as tcpdump takes it; needs libpcap."),
-    option("--buffer SIZE", "Most bytes of packets that wait.", default="128M"),
-    # how frames are shown, and where
-    option("--color [auto|always|never]", "When to colour.", default="auto", show_default=False),
-    value_bytes_option("64 in every format"),
-    time_option("since the frame above"),
-    option("-o, --output FILE", "Write to a file, whole or not at all."),
-    option("--force", "Let -o replace an existing file."),
-    option("--summary [text|json|none]", "Byte accounting at the end.", default="text", show_default=False),
-    option("-q, --quiet", "No summary on standard error."),
-    option("--show-secrets", "Print authentication payloads."),
-    option("--redact", "Hash keys, values, xattrs, user and bucket names."),
-    option("--redact-level [partial|full]", LEVELS),
-    option(
-        "--salt-file FILE",
-        "The salt of the hashes; made where it is missing. Without it the salt is random, and forgotten.",
-        envvar="DCPDUMP_SALT_FILE",
-    ),
-]
-_CAPTURES: dict[str, Any] = {"param_decls": ["captures"], "nargs": -1}
-#: By their long names; and others, by names in capitals.
-_OPTIONS: dict[str, click.Parameter] = {
-    **{each.opts[-1].removeprefix("--"): each for each in _SHARED},
-    "CAPTURE…": click.Argument(required=True, metavar="CAPTURE…", **_CAPTURES),
-    "[CAPTURE…]": click.Argument(metavar="[CAPTURE…]", **_CAPTURES),
-    "ANY-INTERFACE": option("-i, --interface IFACE", "Where to capture; the default: any."),
-    # Scripts give it to every command; the help of those that use one process is silent about it.
-    "ONE-JOB": option("-j, --jobs N", "", expose_value=False, hidden=True),
-    "NO-SUMMARY": option("-q, --quiet", "No summary: --summary none."),
-}
 _CONTENTS = "opcode vbucket seqno kind status key collection opaque stream-id"
 _CLAUSES = f"{_CONTENTS} connection host port frame latency".split()
+#: What help says of them, by their usage.
+_SHARED = {
+    # which frames
+    "--opcode NAMES": "Messages: mutation,deletion · 0x57 · '!noop'.",
+    "--vbucket RANGES": "vBuckets: 7 · 0-63,512.",
+    "--seqno RANGES": "Sequence numbers: 42 · 100-200 · 100- · -50.",
+    "--kind KIND": "request or response.",
+    "--status NAMES": "Responses by status: rollback · 0x23 · '!success'.",
+    "--key PATTERN": "Keys: 'user::*' · '/^user::[0-9]+$/'.",
+    "--collection NAMES": "Collections: shop.carts · carts · 0x8,0x9 · '!_default'.",
+    "--opaque NUMBERS": "Opaques: 0xdeadbeef.",
+    "--stream-id NUMBERS": "DCP stream ids.",
+    "--connection NUMBERS": "Connections by their number.",
+    "--host ADDRESSES": "Frames from or to an address.",
+    "--port PORTS": "Frames from or to a TCP port.",
+    "--frame NUMBERS": "Frames by their number: 7 · 100-200,512.",
+    # where each frame is read together with its request
+    "--latency BOUND": "Responses by the time since their request: '>5ms' · '<=250us'; of several, all must hold.",
+    "-c, --count N": "Stop after N matching frames.",
+    "--problems": "Only frames with problems.",
+    "--since TIME": "From a time: 2026-11-20T10:00:00Z, 10:00:00.250, or +30s from the start.",
+    "--until TIME": "Up to a time, as --since.",
+    "--tz ZONE": "Zone of times: local, utc, +02:00, Europe/Berlin; by default utc. Times for programs are always UTC.",
+    # how captures are read, or an interface is
+    "--salvage": "After garbage in a capture, continue at the next plausible record.",
+    "--align": "Move the times of captures that have packets in common, so that all are by one clock.",
+    "-F, --follow": "Wait for more at the end of a capture that is still being written.",
+    "--keylog FILE": f"Open TLS by its key log, as SSLKEYLOGFILE has it; repeatable. [env var: {_KEYLOG_VARIABLE}]",
+    "--memory SIZE": "Most memory for segments that wait, and for connections and streams.",
+    "-i, --interface IFACE": "Capture here, instead of reading captures.",
+    "-D, --list-interfaces": "List the interfaces, and do no more.",
+    "--duration SECONDS": "Stop after so long.",
+    "--bpf FILTER": "A filter as tcpdump takes it; needs libpcap.",
+    "--buffer SIZE": "Most bytes of packets that wait.",
+    # how frames are shown, and where
+    "--color [auto|always|never]": "When to colour.",
+    "--value-bytes N": _VALUE_BYTES.format("64 in every format"),
+    "-t, --time [a|r|d]": _TIMES.format("since the frame above"),
+    "-o, --output FILE": "Write to a file, whole or not at all.",
+    "--force": "Let -o replace an existing file.",
+    "--summary [text|json|none]": "Byte accounting at the end.",
+    "-q, --quiet": "No summary on standard error.",
+    "--show-secrets": "Print authentication payloads.",
+    "--redact": "Hash keys, values, xattrs, user and bucket names.",
+    "--redact-level [partial|full]": LEVELS,
+    "--salt-file FILE": "The salt of the hashes; made where it is missing. Without it the salt is random, "
+    "and forgotten.",
+}
+#: What else is to be known of some of them.
+_MORE: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(_CLAUSES, SEVERAL),
+    "keylog": {"multiple": True, "show_envvar": False},
+    "memory": {"type": Size(least="64k"), "default": "256M"},  # a segment takes so much
+    "buffer": {"default": "128M"},
+    "color": {"default": "auto", "show_default": False},
+    "value-bytes": {"type": _value_bytes},
+    "summary": {"default": "text", "show_default": False},
+    "salt-file": {"envvar": "DCPDUMP_SALT_FILE"},
+}
+_USAGES = {next(word[2:] for word in usage.split() if word.startswith("--")): usage for usage in _SHARED}
+#: Variants of shared options, and arguments, by names in capitals: how they are made, and of what.
+_VARIANTS: dict[str, tuple[Callable[..., click.Parameter], Sequence[Any], dict[str, Any]]] = {
+    "CAPTURE…": (click.Argument, [["captures"]], {"nargs": -1, "required": True, "metavar": "CAPTURE…"}),
+    "[CAPTURE…]": (click.Argument, [["captures"]], {"nargs": -1, "metavar": "[CAPTURE…]"}),
+    "ANY-INTERFACE": (option, ["-i, --interface IFACE", "Where to capture; the default: any."], {}),
+    # Scripts give it to every command; the help of those that use one process is silent about it.
+    "ONE-JOB": (option, ["-j, --jobs N", ""], {"expose_value": False, "hidden": True}),
+    "NO-SUMMARY": (option, ["-q, --quiet", "No summary: --summary none."], {}),
+}
 #: Options that stand together.
 _SETS = {
     "CONTENTS": _CONTENTS,
@@ -529,10 +526,14 @@ def named(*params: click.Parameter | str) -> list[click.Parameter]:
     found: list[click.Parameter] = []
     for each in params:
         if isinstance(each, click.Parameter):
-            found.append(copy(each))
-        else:
-            words = (word for name in each.split() for word in _SETS.get(name, name).split())
-            found += [copy(_OPTIONS[word]) for word in words]
+            found.append(each)
+            continue
+        for name in (word for words in each.split() for word in _SETS.get(words, words).split()):
+            if name in _VARIANTS:
+                make, words, how = _VARIANTS[name]
+                found.append(make(*words, **how))
+            else:
+                found.append(option(_USAGES[name], _SHARED[_USAGES[name]], **_MORE.get(name, {})))
     return found
 
 

@@ -10,7 +10,7 @@ from dcpdump.batch.block import Block
 from dcpdump.cli.analysis import TIMES, LedgerConsumer, choosing_options
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import report
-from dcpdump.cli.options import Display, Request, format_option, option
+from dcpdump.cli.options import Display, Request, format_option, option, time_option
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import InterfaceSource, show_interfaces
@@ -43,7 +43,7 @@ _FORGET_NS = 60 * 1_000_000_000
     params=[
         "[CAPTURE…]",
         *choosing_options(streams=True),
-        TIMES,
+        time_option(TIMES),
         "ANY-INTERFACE list-interfaces duration bpf buffer",
         option("--once", "Print it once: at the end of captures, or of two seconds of an interface."),
         option("--interval SECONDS", "Seconds between updates.", click.FloatRange(min=0.1), default=0.5),
