@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dcpdump.arrow.other_tables import Judging
 from dcpdump.batch.block import blocks
 from dcpdump.capture.file import Capture
-from dcpdump.check.checking import Judging
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
 from dcpdump.record import Record

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dcpdump.arrow.column_builder import batch_of
 from dcpdump.arrow.schema import MOMENT, WORDS, of_columns, stored
-from dcpdump.check.checking import Judging
+from dcpdump.check.finding import Fold
 from dcpdump.redact import Redactor
 from dcpdump.render.findings import FINDINGS
 from dcpdump.render.streams import STREAMS, StreamRow
@@ -65,13 +65,13 @@ def findings() -> pa.Schema:
     return of_columns("dcpdump.findings/1", FINDINGS)
 
 
-def verdict_rows(judging: Judging, names: Collection[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
+def verdict_rows(ledger: Ledger, fold: Fold, names: Collection[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield batches of these two tables with the table's name, of streams that are closed; at least one of each."""
     if "streams" in names:
-        for batch in stream_rows(judging.ledger.streams, Judge(judging.ledger)):
+        for batch in stream_rows(ledger.streams, Judge(ledger)):
             yield "streams", batch
     if "findings" in names:
-        yield "findings", batch_of([stored(FINDINGS, each) for each in judging.fold.findings()], findings())
+        yield "findings", batch_of([stored(FINDINGS, each) for each in fold.findings()], findings())
 
 
 def stream_rows(found: Sequence[Stream], judge: Judge, redactor: Redactor | None = None) -> Iterator[pa.RecordBatch]:

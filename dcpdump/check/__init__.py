@@ -3,8 +3,7 @@
 Begin with ``rule``: a rule is a pure function under ``@rule``, which is called with a frame, its connection and its
 stream before the ledger learns the frame, and returns a sentence or None. The rules are in ``rules``, by subject.
 ``engine`` calls them, and adds code, severity and certainty; ``evidence`` finds what becomes certain only later, such
-as a missing response; ``finding`` is the result. ``checking`` runs ledger and rules over an
-input, on one machine or in the tasks of Spark.
+as a missing response; ``finding`` is the result.
 
 May import ``streams`` and what is below it. Prints nothing: ``render.findings`` does.
 """

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.evidence import PendingEvidence, at_end
@@ -167,9 +168,7 @@ class RuleEngine:
     def evict(self, connection: ConnectionState) -> None:
         """End a connection, of which nothing more comes, and forget it; the ledger does not."""
         self._close(connection, Clients(self.ledger), alone=True)
-        evidence = self._evidence.pop(connection.number, None)
-        if evidence is not None:
-            self._release(evidence, 0, 1)
+        self._release(self._evidence.pop(connection.number), 0, 1)
 
     def evict_streams(self, streams: Iterable[Stream]) -> None:
         """End streams that are over, and forget them; the ledger does not."""
@@ -384,31 +383,26 @@ class RuleEngine:
     def _lose(self, evidence: PendingEvidence, direction: int) -> None:
         """Note lost bytes: what was found since they were missing, unnoticed, is no longer a verdict."""
         evidence.lose()
-        for findings in evidence.waiting.pop(direction, {}).values():
-            for finding in findings:
-                self._emit(replace(finding, severity=Severity.UNKNOWN, reason=evidence.connection.lost.text))
+        for finding in chain(*evidence.waiting.pop(direction, {}).values()):
+            self._emit(replace(finding, severity=Severity.UNKNOWN, reason=evidence.connection.lost.text))
 
     def _release(self, evidence: PendingEvidence, *directions: int) -> None:
         """Note that directions continue without a loss: findings that waited for that are verdicts."""
         for direction in directions:
-            for findings in evidence.waiting.pop(direction, {}).values():
-                for finding in findings:
-                    self._emit(finding)
+            for finding in chain(*evidence.waiting.pop(direction, {}).values()):
+                self._emit(finding)
 
 
 def _suspended(stream: Stream) -> set[Suspend]:
     """Return the suspensions that are in force, other than missing bytes and what may be a replica."""
-    found = set()
     marker = stream.marker
-    if stream.oso:
-        found.add(Suspend.OUT_OF_ORDER)
-    if marker is not None and marker.flags & (HISTORY | DUPLICATES):
-        found.add(Suspend.HISTORY)
-    if stream.filtered is not False:
-        found.add(Suspend.FILTER)
-    if stream.phase is Phase.CACHE_TRANSFER and marker is None:
-        found.add(Suspend.CACHE_TRANSFER)
-    return found
+    in_force = {
+        Suspend.OUT_OF_ORDER: stream.oso,
+        Suspend.HISTORY: marker is not None and marker.flags & (HISTORY | DUPLICATES),
+        Suspend.FILTER: stream.filtered is not False,
+        Suspend.CACHE_TRANSFER: stream.phase is Phase.CACHE_TRANSFER and marker is None,
+    }
+    return {each for each, holds in in_force.items() if holds}
 
 
 def _reason(scope: Scope, frame: FrameEvent, stream: Stream) -> str:

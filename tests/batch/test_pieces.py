@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import cramjam
 import pytest
 
+from dcpdump.arrow.other_tables import Judging
 from dcpdump.batch.block import Block, blocks
 from dcpdump.batch.cutting import MOST_WEIGHT
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
-from dcpdump.check.checking import Judging
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, as_json

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from dcpdump.arrow.other_tables import Judging
 from dcpdump.batch.block import blocks
-from dcpdump.check.checking import Judging
 from dcpdump.net.event import TcpChange
 from dcpdump.net.packet import Packet
 from dcpdump.streams.dissection import Watching

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from dcpdump.arrow.other_tables import Judging
 from dcpdump.batch.block import blocks
-from dcpdump.check.checking import Judging
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
 from dcpdump.streams.dissection import Watching

@@ -180,22 +180,17 @@ def _not_together(frame: FrameEvent) -> str:
     if flags is None:
         return ""
     if opcode == kinds.OPEN:
-        return _open_flags(flags)
+        if flags & names.NO_VALUE and flags & names.UNDERLYING_DATATYPE:
+            return "flags 0x8 (no-value) and 0x40 (no-value-with-underlying-datatype) exclude each other"
+        if flags & names.DELETED_XATTRS and not flags & names.INCLUDE_XATTRS:
+            return "flag 0x100 (include-deleted-user-xattrs) needs 0x4 (include-xattrs)"
+        lacks = flags & names.SKIP_DELETES and not flags & names.PRODUCER
+        return "flag 0x200 (skip-deletes-in-initial-backfill) needs 0x1 (producer)" if lacks else ""
     if opcode == kinds.OSO:
         both = "start and end" if flags & names.OSO_START and flags & names.OSO_END else "neither start nor end"
         return "" if flags in (names.OSO_START, names.OSO_END) else f"flags 0x{flags:x} are {both}"
     others = flags & ~_WITH_CACHE_TRANSFER if flags & names.CACHE_TRANSFER else 0
     return f"flag 0x100 (cache-transfer) excludes 0x{others:x}" if others else ""
-
-
-def _open_flags(flags: int) -> str:
-    if flags & names.NO_VALUE and flags & names.UNDERLYING_DATATYPE:
-        return "flags 0x8 (no-value) and 0x40 (no-value-with-underlying-datatype) exclude each other"
-    if flags & names.DELETED_XATTRS and not flags & names.INCLUDE_XATTRS:
-        return "flag 0x100 (include-deleted-user-xattrs) needs 0x4 (include-xattrs)"
-    if flags & names.SKIP_DELETES and not flags & names.PRODUCER:
-        return "flag 0x200 (skip-deletes-in-initial-backfill) needs 0x1 (producer)"
-    return ""
 
 
 def _form_not_agreed(frame: FrameEvent, connection: ConnectionState) -> str:
@@ -214,14 +209,12 @@ def _form_not_agreed(frame: FrameEvent, connection: ConnectionState) -> str:
 def _deletion_not_agreed(connection: ConnectionState, *, second: bool) -> str:
     """Return why a deletion of version 1, or of version 2, is refused; empty if it is not."""
     flags = connection.setup.flags
-    if flags is None or flags & names.COLLECTIONS_PREVIEW:
+    if flags is None or flags & names.COLLECTIONS_PREVIEW or bool(flags & names.DELETE_TIMES) is second:
         return ""
-    times = bool(flags & names.DELETE_TIMES)
-    if times and not second:
+    if not second:
         return "it is of version 1, and DCP_OPEN asked for delete times"
-    if second and not times and (flags & names.PRODUCER or _without_collections(connection)):
-        return "it is of version 2, and DCP_OPEN did not ask for delete times"
-    return ""
+    refused = flags & names.PRODUCER or _without_collections(connection)
+    return "it is of version 2, and DCP_OPEN did not ask for delete times" if refused else ""
 
 
 def _open_value(frame: FrameEvent) -> str:
@@ -273,16 +266,7 @@ _RESERVED: dict[int, dict[str, tuple[tuple[int, str], ...]]] = {
     }
     for opcode in (kinds.OPEN, kinds.STREAM_REQ, kinds.MUTATION, kinds.PREPARE, kinds.DELETION, kinds.EXPIRATION)
 }
-_WITHOUT_CAS = (
-    kinds.SYSTEM_EVENT,
-    kinds.SEQNO_ACK,
-    kinds.COMMIT,
-    kinds.ABORT,
-    kinds.ADVANCED,
-    kinds.OSO,
-    kinds.CACHED,
-    kinds.CACHED_END,
-)
+_WITHOUT_CAS = kinds.STREAMED - _RESERVED.keys() - {kinds.MARKER, kinds.STREAM_END, kinds.SET_STATE} | {kinds.SEQNO_ACK}
 
 
 # What has something in a reserved field is in no run that is inspected closely.
@@ -299,10 +283,7 @@ def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     Usual causes: memory that was not cleared; the layout of another version.
     Source: memcached/protocol_binary.h
     """
-    opcode = frame.opcode
-    fields = frame.fields
-    if opcode == kinds.MUTATION and len(fields) == 7 and not fields[4] and not fields[5]:
-        return None
+    opcode, fields = frame.opcode, frame.fields
     if opcode in _WITHOUT_CAS:
         return f"{name(opcode)} has CAS 0x{frame.cas:x}" if frame.cas else None
     for at, field in _RESERVED[opcode].get(frame.shape.version, ()):
@@ -325,16 +306,9 @@ def collection_key(frame: FrameEvent, connection: ConnectionState, stream: Strea
     Usual causes: a key sent without its prefix, so that its first letters are taken for one.
     Source: daemon/mcbp_validators.cc, dockey
     """
-    if not connection.setup.has_collections:
+    if not connection.setup.has_collections or frame.value_at == frame.key_at:
         return None
-    data, at = frame.data, frame.key_at
-    length = frame.value_at - at
-    if not length or frame.value_at > len(data):  # lengths that contradict each other are another rule's
-        return None
-    first = data[at]
-    if (not first or 7 < first < 0x80) and length > 1:
-        return None
-    if first >= 0x80 and length > 2 and 0 < data[at + 1] < 0x80:
+    if frame.value_at > len(frame.data):  # lengths that contradict each other are another rule's
         return None
     fault = _prefix_fault(frame.key)
     return Remark(fault, status="" if frame.opcode in (kinds.COMMIT, kinds.ABORT) else "Einval") if fault else None
