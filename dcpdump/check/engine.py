@@ -130,7 +130,7 @@ class RuleEngine:
     def feed_run(self, run: DocumentRun) -> None:
         """Take documents of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
         connection, close = self.ledger.connections.get(run.connection), run.close
-        stream = None if connection is None else connection.lookup.current.get(stream_key(run.word, run.stream_id))
+        stream = None if connection is None else connection.lookup.current.get(stream_key(run.vbucket, run.stream_id))
         broken = None if stream is None or close is None else self._broken(run, close, stream)
         if connection is None or stream is None or broken is None:
             for frame in run.each():
@@ -301,7 +301,7 @@ class RuleEngine:
         if stream is None or connection.lookup.shares(frame.opaque):
             stream = connection.no_stream
         self.ask(opcode | RESPONSE, frame, stream)
-        if opcode == kinds.STREAM_REQ and not frame.word:  # it takes the place of another stream
+        if opcode == kinds.STREAM_REQ and not frame.status:  # it takes the place of another stream
             waiting = connection.exchanges.asked(frame)
             before = None if waiting is None or waiting.request is None else waiting.request.still_open
             if before is not None and before.end is None:
@@ -434,8 +434,8 @@ def _vbucket(frame: FrameEvent, stream: Stream) -> int | None:
         if frame.opcode not in _ABOUT_ONE:
             return None
         waiting = stream.connection.exchanges.asked(frame)
-        return waiting.frame.word if waiting is not None else None if frame.record is None else frame.record.vbucket
-    return frame.word if frame.opcode in kinds.STREAMED or frame.opcode in _OF_STREAMS else None
+        return waiting.frame.vbucket if waiting is not None else None if frame.record is None else frame.record.vbucket
+    return frame.vbucket if frame.opcode in kinds.STREAMED or frame.opcode in _OF_STREAMS else None
 
 
 def _is_in_wrong_direction(frame: FrameEvent, connection: ConnectionState) -> bool:

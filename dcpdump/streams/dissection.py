@@ -142,7 +142,7 @@ class Watching(EndsWatching["Part"], Dissection):
 # These are messages that a plan takes, requests for streams without a value and their grants, and what does not concern
 # DCP, of which only the header counts.
 
-_NUMBERS = struct.Struct(">6xH4xIQ")  #: word, opaque and CAS: all that counts of what does not concern DCP
+_NUMBERS = struct.Struct(">6xH4xIQ")  #: vbucket or status, opaque and CAS: all that counts of what does not concern DCP
 _CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _MOST = 4_096
 _WORD = 6  #: where the vbucket begins
@@ -154,7 +154,9 @@ _row = tuple.__new__
 class _Form(NamedTuple):
     """The common properties of frames with the same lengths."""
 
-    fields: struct.Struct  #: word, opaque, CAS, the stream id if there is one, extras and fixed fields of the value
+    fields: (
+        struct.Struct
+    )  #: vbucket or status, opaque, CAS, the stream id if there is one, extras and fixed fields of the value
     shape: Shape
     header: Header  #: of one of them
     response: bool
@@ -205,11 +207,11 @@ def plain_event(single: Single, number: int) -> FrameEvent:
         return event_of(record)._replace(record=None)
     fields, shape, header, response, value_at = form
     read = fields.unpack_from(data)
-    word, opaque, cas = read[:3]
+    either, opaque, cas = read[:3]
     tagged = header.framing_length and fields is not _NUMBERS
     stream_id, values = (read[3], read[4:]) if tagged else (0, read[3:])
     return _row(FrameEvent, (
-        number, ts_ns, place >> 1, place & 1, header.magic, header.opcode, response, False, word, opaque, cas,
+        number, ts_ns, place >> 1, place & 1, header.magic, header.opcode, response, False, either, opaque, cas,
         header.datatype, length, stream_id, None if shape.own < 0 else values[shape.own], shape, values, data,
         header.key_at, value_at, header.value_length, 0, True, False, None, None,
     ))  # fmt: skip

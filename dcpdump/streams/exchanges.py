@@ -103,7 +103,7 @@ class Exchanges:
         place = request.direction, request.opcode, request.opaque
         before = self.by_key.get(place)
         if before and (late or before[0].doubtful):
-            same = all((each.frame.word, each.key) == (request.word, waiting.key) for each in before)
+            same = all((each.frame.vbucket, each.key) == (request.vbucket, waiting.key) for each in before)
             self._forget_all(list(before))
             if not same:
                 if waiting.request is not None:

@@ -143,8 +143,8 @@ class Logs:
         What is not in a part of a log may be in the rest.
         """
         torn = not frame.whole
-        entries = () if torn or frame.word else tuple(failover_log(frame))
-        if entries or (torn and not frame.word):
+        entries = () if torn or frame.status else tuple(failover_log(frame))
+        if entries or (torn and not frame.status):
             kept = self._by_connection[connection].logs.setdefault(vbucket, [])
             self._keep(kept, Log(frame.number, entries, frame.ts_ns))
 
@@ -155,7 +155,7 @@ class Logs:
         getAllVBucketSequenceNumbers).
         """
         record = frame.record
-        if record is None or frame.word or (waiting is None and frame.opcode == ALL_SEQNOS):
+        if record is None or frame.status or (waiting is None and frame.opcode == ALL_SEQNOS):
             return
         facts = self._by_connection[connection]
         vbucket, current = record.frame.get("observed_vbucket"), record.frame.get("current_seqno")
@@ -180,7 +180,7 @@ class Logs:
     def learn_stat(self, connection: ConnectionState, frame: FrameEvent) -> None:
         """Keep the high seqno of a vbucket that an answer to STAT brings, if it does."""
         key = frame.key
-        if key.startswith(_STAT_BEGIN) and key.endswith(_STAT_END) and not frame.word and frame.whole:
+        if key.startswith(_STAT_BEGIN) and key.endswith(_STAT_END) and not frame.status and frame.whole:
             vbucket, text = key[len(_STAT_BEGIN) : -len(_STAT_END)], frame.value[: _DIGITS + 1].decode("latin-1")
             seqno = whole_number(text)
             if vbucket.isdigit() and len(vbucket) <= _VBUCKET_DIGITS and seqno is not None and seqno <= NEVER:

@@ -107,7 +107,9 @@ def without_numbers(event: FrameEvent) -> FrameEvent:
         record=replace(record, frame=hidden, meaning=meaning), seqno=None, shape=HIDDEN, fields=(), whole=False
     )
     if stray:
-        return event._replace(opcode=0, word=0, opaque=0, cas=0, datatype=0, stream_id=0, length=len(frame.raw.data))
+        return event._replace(
+            opcode=0, vbucket_or_status=0, opaque=0, cas=0, datatype=0, stream_id=0, length=len(frame.raw.data)
+        )
     return event
 
 

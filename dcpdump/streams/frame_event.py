@@ -110,7 +110,7 @@ class FrameEvent(NamedTuple):
     opcode: int
     response: bool
     server: bool  #: a server's own opcodes (magic 0x82, 0x83)
-    word: int  #: of a request its vbucket, of a response its status
+    vbucket_or_status: int  #: of a request its vbucket, of a response its status
     opaque: int
     cas: int
     datatype: int
@@ -128,6 +128,16 @@ class FrameEvent(NamedTuple):
     weak: bool  #: found on weak evidence, after bytes were lost
     record: Record | None  #: of what was decoded one by one: most responses, control, what has JSON, damaged frames
     before: Before | None = None  #: what they are; None where there are none
+
+    @property
+    def vbucket(self) -> int:
+        """The vbucket of a request."""
+        return self.vbucket_or_status
+
+    @property
+    def status(self) -> int:
+        """The status of a response."""
+        return self.vbucket_or_status
 
     @property
     def key(self) -> bytes:
@@ -179,9 +189,9 @@ def kept(frame: FrameEvent) -> FrameEvent:
 
 def place_of(frame: FrameEvent) -> FrameEvent:
     """Return what identifies a frame, and nothing of what is in it."""
-    number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque = frame[:10]
+    number, ts_ns, connection, direction, magic, opcode, response, server, either, opaque = frame[:10]
     return _row(FrameEvent, (
-        number, ts_ns, connection, direction, magic, opcode, response, server, word, opaque, 0, 0, frame.length,
+        number, ts_ns, connection, direction, magic, opcode, response, server, either, opaque, 0, 0, frame.length,
         frame.stream_id, frame.seqno, NO_FRAME.shape, (), b"", 0, 0, 0, 0, True, frame.weak, None, None,
     ))  # fmt: skip
 
@@ -252,7 +262,7 @@ class DocumentRun(NamedTuple):
     frames: int
     connection: int
     direction: int
-    word: int  #: the vbucket
+    vbucket: int
     opaque: int
     stream_id: int  #: 0: none
     size: int  #: bytes of all frames

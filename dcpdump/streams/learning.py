@@ -206,7 +206,7 @@ def last_message(stream: Stream) -> FrameEvent:
         number=stream.traffic.last_frame,
         ts_ns=stream.traffic.last_ns,
         connection=connection.number,
-        word=max(stream.vbucket, 0),
+        vbucket_or_status=max(stream.vbucket, 0),
         opaque=stream.opaque or 0,
         direction=connection.producer_direction or 0,
         stream_id=stream.stream_id,
@@ -227,7 +227,7 @@ def asked(
     ``early``: its answer, where that was captured before it, and with it messages of the stream, maybe.
     """
     request = waiting.request or request_of(frame)
-    place = stream_key(frame.word, request.stream_id)
+    place = stream_key(frame.vbucket, request.stream_id)
     before = connection.lookup.current.get(place)
     if before is not None and _may_be_other(connection, before, request):
         before = None
@@ -235,7 +235,7 @@ def asked(
     connection.lookup.requests += 1
     duplicate = None if before is None else before.duplicate
     goes_on = duplicate if duplicate is not None and not duplicate.granted else before
-    granted = 0 if early is None or early.word != SUCCESS else early.number  # the number of its grant
+    granted = 0 if early is None or early.status != SUCCESS else early.number  # the number of its grant
     continues_without_gap = bool(granted) and before is not None and before.opaque == frame.opaque
     if (
         continues_without_gap
@@ -252,7 +252,7 @@ def asked(
     elif continues_without_gap and before is not None and before.alive:
         stream = before
     else:
-        stream = Stream(connection, frame.word, request.stream_id)
+        stream = Stream(connection, frame.vbucket, request.stream_id)
         stream.begun_at = connection.frames
         stream.know(direction)
         stream.traffic.first_ns = frame.ts_ns
@@ -284,22 +284,22 @@ def answered(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
     """Take the answer to a stream request, and return the stream that it is about."""
     if waiting is None or waiting.stream is None or waiting.request is None:
         stream = connection.lookup.by_opaque.get(frame.opaque)
-        if stream is not None and not stream.requests and frame.word == SUCCESS:
+        if stream is not None and not stream.requests and frame.status == SUCCESS:
             stream.failover_log = _log(frame)
         return stream
     stream, request = waiting.stream, waiting.request
-    request.status, request.answer_frame, request.answered_ns = frame.word, frame.number, frame.ts_ns
+    request.status, request.answer_frame, request.answered_ns = frame.status, frame.number, frame.ts_ns
     request.ambiguous, request.doubtful = waiting.behind, waiting.doubtful
     request.torn = connection.doubtful
     stream.traffic.last_ns = frame.ts_ns
     record = frame.record
-    if frame.word == SUCCESS:
+    if frame.status == SUCCESS:
         request.ambiguous = waiting.doubtful  # it may have been refused, and what was granted asked for after that
         request.failover_log = _log(frame)
         _grant(connection, stream, request, frame)
         return stream
     stream.advance(PhaseEvent.REFUSAL)
-    if frame.word == ROLLBACK:
+    if frame.status == ROLLBACK:
         request.rollback_seqno = None if record is None else record.frame.get("rollback_seqno")
     elif record is not None:
         request.said = error_text(record.meaning.document)
@@ -391,7 +391,7 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
 def closed(stream: Stream, frame: FrameEvent) -> None:
     """Take the answer to a CLOSE_STREAM."""
     stream.close_asked = False
-    if frame.word == SUCCESS and not stream.closed:
+    if frame.status == SUCCESS and not stream.closed:
         stream.close = Closed(frame.ts_ns, stream.connection.producer_direction == 1 - frame.direction)
         stream.traffic.last_ns = frame.ts_ns
 

@@ -79,10 +79,10 @@ def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
     opaque = frame.opaque
     known = connection.stream_of(frame)
     other = connection.lookup.by_opaque.get(opaque)
-    if other is not None and (other.vbucket, other.stream_id) == (frame.word, frame.stream_id):
+    if other is not None and (other.vbucket, other.stream_id) == (frame.vbucket, frame.stream_id):
         if known is None or known.opaque != opaque or (known.waits and other.closed and other.end is None):
             known = other  # of a stream that was closed and requested again, messages may trail in
-    elif other is not None and other.vbucket == frame.word and known is None and _may_have(other, frame):
+    elif other is not None and other.vbucket == frame.vbucket and known is None and _may_have(other, frame):
         known = other
     if known is not None and known.is_sending and known.opaque in (None, opaque):
         request = known.request
@@ -91,7 +91,7 @@ def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
         if known.ended and unsure and not owed:
             return StreamAddress(None, True)  # its request, or the answer, may be among what was lost
         early = connection.exchanges.all_early(1 - frame.direction, STREAM_REQ, opaque) if known.closing else ()
-        if any(each.answer.word == SUCCESS for each in early):
+        if any(each.answer.status == SUCCESS for each in early):
             return StreamAddress(None, True)  # it was requested again, which is captured a little later
         outside = not known.in_order and (frame.opcode not in (MARKER, OSO) or not known.live)
         return StreamAddress(known, outside=outside)
@@ -119,7 +119,7 @@ def _may_have(stream: Stream, frame: FrameEvent) -> bool:
     if stream.seqnos.items or request is None or request.readable:
         return stream.doubtful
     stream.stream_id = frame.stream_id
-    stream.connection.lookup.current[stream_key(frame.word, frame.stream_id)] = stream
+    stream.connection.lookup.current[stream_key(frame.vbucket, frame.stream_id)] = stream
     return True
 
 
@@ -231,7 +231,7 @@ def learn_answer(
     if opcode == STREAM_REQ:
         return _answer_to_request(connection, frame, waiting, logs, streams)
     if opcode in _FAILOVER_LOGS and waiting is not None:
-        logs.learn_log(connection, waiting.frame.word, frame)
+        logs.learn_log(connection, waiting.frame.vbucket, frame)
     if opcode == CLOSE_STREAM and waiting is not None:
         stream = connection.stream_of(waiting.frame)
         while stream is not None and (before := stream.before) and before.end and before.end.frame > frame.number:
@@ -257,7 +257,7 @@ def _answer_to_request(
     if connection.producer_direction is None:
         connection.producer_direction = frame.direction
     connection.window.counted.answers += frame.length
-    if waiting is not None and frame.word == SUCCESS:
+    if waiting is not None and frame.status == SUCCESS:
         later = set_apart(connection, waiting)
         if later is not None:
             connection.streams.append(later)
@@ -279,7 +279,7 @@ def _answer_to_message(
         waiting.stream.own_acks().take_state(frame)
     stream = connection.lookup.by_opaque.get(frame.opaque)
     if stream is None:
-        if opcode == MARKER and not frame.word and len(connection.lookup.early_acks) < _EARLY_ACKS:
+        if opcode == MARKER and not frame.status and len(connection.lookup.early_acks) < _EARLY_ACKS:
             connection.lookup.early_acks.append(kept(frame))
         return None
     if connection.lookup.shares(frame.opaque):
@@ -288,8 +288,8 @@ def _answer_to_message(
         if stream.snapshot is not None:
             stream.snapshot.acked, stream.snapshot.acked_ns = True, frame.ts_ns
         stream.own_acks().take(frame)
-    if frame.word and len(stream.error_replies) < _COMPLAINTS:
-        stream.error_replies += (ErrorReply(opcode, frame.word, frame.number, frame.ts_ns),)
+    if frame.status and len(stream.error_replies) < _COMPLAINTS:
+        stream.error_replies += (ErrorReply(opcode, frame.status, frame.number, frame.ts_ns),)
     return stream
 
 
@@ -412,9 +412,9 @@ class Ledger:
 
     def begin(self, connection: ConnectionState, frame: FrameEvent) -> Stream:
         """Begin a stream with a message of it, as its request was not captured."""
-        place = stream_key(frame.word, frame.stream_id)
+        place = stream_key(frame.vbucket, frame.stream_id)
         before = connection.lookup.current.get(place)
-        begun = Stream(connection, frame.word, frame.stream_id)
+        begun = Stream(connection, frame.vbucket, frame.stream_id)
         begun.opaque, begun.phase = frame.opaque, Phase.UNKNOWN
         begun.traffic.first_ns = frame.ts_ns
         begun.begun_at = connection.frames
@@ -480,9 +480,9 @@ class Ledger:
 
     def feed_run(self, run: DocumentRun) -> None:
         """Take documents of one stream. Where that is not simply its next, they are taken one by one."""
-        number, direction, word, opaque, stream_id, size = run[2:8]  # at once: each by its name would be a call
+        number, direction, vbucket, opaque, stream_id, size = run[2:8]  # at once: each by its name would be a call
         connection, begun = self.connections.get(number), run.snapshot
-        stream = None if connection is None else connection.lookup.current.get(stream_key(word, stream_id))
+        stream = None if connection is None else connection.lookup.current.get(stream_key(vbucket, stream_id))
         marker = begun or (stream and stream.marker)
         lost = connection is not None and stream is not None and stream.is_behind(direction)
         if (

@@ -262,29 +262,29 @@ REQUESTS: dict[int, Callable[["ConnectionState", FrameEvent], None]] = {
 
 
 def _helloed(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
-    if frame.word == SUCCESS and frame.whole:
+    if frame.status == SUCCESS and frame.whole:
         connection.setup.features = _features(frame)
         if connection.setup.features is not None:
             connection.setup.has_collections = COLLECTIONS in connection.setup.features
 
 
 def _authenticated(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
-    if frame.word != AUTH_CONTINUE:
-        if frame.word == SUCCESS or not connection.setup.is_open:  # a refusal on an open connection changes nothing
-            connection.setup.authenticated = frame.word == SUCCESS
+    if frame.status != AUTH_CONTINUE:
+        if frame.status == SUCCESS or not connection.setup.is_open:  # a refusal on an open connection changes nothing
+            connection.setup.authenticated = frame.status == SUCCESS
         _settle(connection, frame, SASL_AUTH)
 
 
 def _selected(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
-    if frame.word == SUCCESS and waiting is not None:
+    if frame.status == SUCCESS and waiting is not None:
         connection.setup.bucket = waiting.key or None
     _settle(connection, frame, SELECT_BUCKET, "" if waiting is None else waiting.key)
 
 
 def _opened(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
-    connection.setup.status = frame.word
+    connection.setup.status = frame.status
     _settle(connection, frame, OPEN)
-    if frame.word == SUCCESS and connection.setup.name:
+    if frame.status == SUCCESS and connection.setup.name:
         place = connection.server_address or connection.dst, connection.setup.bucket or "", connection.setup.name
         connection.setup.place = place
         other = connection.memory.names.get(place)
@@ -297,8 +297,8 @@ def _opened(connection: "ConnectionState", frame: FrameEvent, waiting: Unanswere
 
 
 def _added(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
-    if waiting is not None and frame.word != KEY_EEXISTS:
-        _settle(connection, frame, ADD_STREAM, vbucket=waiting.frame.word)
+    if waiting is not None and frame.status != KEY_EEXISTS:
+        _settle(connection, frame, ADD_STREAM, vbucket=waiting.frame.vbucket)
 
 
 def _settle(
@@ -309,7 +309,7 @@ def _settle(
     An answer that was captured before its request is learnt twice.
     """
     refusals, place = connection.setup.refusals, (opcode, vbucket or 0)
-    if frame.word == SUCCESS:
+    if frame.status == SUCCESS:
         connection.setup.accepted_steps[opcode] = frame.number
         if refusals:
             accepted = _STEPS[: _STEPS.index(opcode) + 1] if opcode in _STEPS else ()
@@ -323,7 +323,7 @@ def _settle(
     count = 1 if known is None or other else known.count + (known.frame != frame.number)
     asked = asked or (known.asked if known is not None else "")
     refusals[place] = SetupRefusal(
-        opcode, vbucket, asked, frame.word, count, frame.number, frame.ts_ns, connection.losses, _said(frame)
+        opcode, vbucket, asked, frame.status, count, frame.number, frame.ts_ns, connection.losses, _said(frame)
     )
 
 
@@ -333,8 +333,8 @@ def _controlled(connection: "ConnectionState", frame: FrameEvent, waiting: Unans
     key, value = waiting.key, waiting.value
     control = connection.setup.controls.get(key)
     if control is not None and control.frame == waiting.frame.number:
-        control.status, control.said = frame.word, _said(frame)
-    if frame.word != SUCCESS:
+        control.status, control.said = frame.status, _said(frame)
+    if frame.status != SUCCESS:
         if key == _BUFFER_SIZE:
             connection.window.refuse()
         return

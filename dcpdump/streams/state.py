@@ -198,7 +198,7 @@ class ConnectionState:
 
     def stream_of(self, frame: FrameEvent) -> Stream | None:
         """Return the stream that has the vbucket and the stream id of a frame now; None where there is none."""
-        return self.lookup.current.get(stream_key(frame.word, frame.stream_id))
+        return self.lookup.current.get(stream_key(frame.vbucket, frame.stream_id))
 
     @property
     def stream_count(self) -> int:

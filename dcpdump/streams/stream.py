@@ -268,7 +268,7 @@ class Acks:
             self.due.popleft()
         elif self.omitted > 0:
             self.omitted -= 1
-        elif not answer.word:
+        elif not answer.status:
             self.take_early(answer)
 
     def take_early(self, answer: FrameEvent) -> None:

@@ -78,7 +78,7 @@ def bucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     Usual causes: SELECT_BUCKET sent, and refused.
     Source: daemon/protocol/mcbp
     """
-    if not frame.word or connection.setup.bucket is not None or not connection.setup.authenticated:
+    if not frame.status or connection.setup.bucket is not None or not connection.setup.authenticated:
         return None
     under_way = any(connection.asked_for(kinds.SELECT_BUCKET))
     return None if under_way else "DCP_OPEN was refused, and no bucket was selected"
@@ -95,7 +95,7 @@ def unordered(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     Usual causes: a feature list shared with clients that do not use DCP.
     Source: daemon/mcbp_validators.cc
     """
-    if frame.word or connection.setup.features is None or _UNORDERED not in connection.setup.features:
+    if frame.status or connection.setup.features is None or _UNORDERED not in connection.setup.features:
         return None
     return "DCP_OPEN succeeded although HELLO granted UnorderedExecution"
 
@@ -184,7 +184,7 @@ def noop_first(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     Usual causes: controls sent after the first stream request.
     Source: dcp/producer.cc
     """
-    if frame.word or not connection.controls_known or connection.setup.on("enable_noop"):
+    if frame.status or not connection.controls_known or connection.setup.on("enable_noop"):
         return None
     if (connection.setup.flags or 0) & INCLUDE_XATTRS:
         return "stream granted on a connection with xattrs and without enable_noop"
@@ -205,7 +205,7 @@ def sid_enabled(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     Source: dcp/producer.cc
     """
     request = awaited(frame, connection)
-    if frame.word or request is None or not request.readable or not connection.controls_known:
+    if frame.status or request is None or not request.readable or not connection.controls_known:
         return None
     if connection.setup.on("enable_stream_id") is bool(request.stream_id):
         return None
@@ -299,7 +299,7 @@ def exclusive(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     """
     key, value = control_asked(frame, connection)
     other = {"enable_stream_id": "enable_sync_writes", "enable_sync_writes": "enable_stream_id"}.get(key)
-    if frame.word or other is None or value != "true" or not connection.setup.on(other):
+    if frame.status or other is None or value != "true" or not connection.setup.on(other):
         return None
     return f"{key} accepted after {other}"
 
@@ -317,7 +317,7 @@ def pretender(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     Source: dcp/producer.cc
     """
     key, value = control_asked(frame, connection)
-    if frame.word or not connection.setup.name or connection.setup.name.startswith(REPLICATION):
+    if frame.status or not connection.setup.name or connection.setup.name.startswith(REPLICATION):
         return None
     both = (key == "consumer_name" and connection.setup.on("enable_sync_writes")) or (
         key == "enable_sync_writes" and value == "true" and "consumer_name" in connection.setup.agreed
@@ -340,7 +340,7 @@ def accepted(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     Source: dcp/producer.cc
     """
     key, value = control_asked(frame, connection)
-    if frame.word or not key or connection.setup.produces is not True:
+    if frame.status or not key or connection.setup.produces is not True:
         return None
     status = _refusal(key, value, connection)
     return Remark(f"{key}={quoted(value)} accepted", status=status) if status else None
@@ -486,7 +486,7 @@ def ack_answered(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     Usual causes: a producer written after the specification's page, which describes one ("unused").
     Source: daemon/protocol/mcbp
     """
-    return None if frame.word else "success in answer to BUFFER_ACKNOWLEDGEMENT"
+    return None if frame.status else "success in answer to BUFFER_ACKNOWLEDGEMENT"
 
 
 @rule("DCP507", "B7", SUSPICIOUS, kinds.BUFFER_ACK, scope=Scope.CONNECTION)

@@ -155,7 +155,12 @@ def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     Usual causes: a producer that forgets the frame on one kind of message.
     Source: dcp/producer.cc, daemon/connection.cc
     """
-    if not stream.known or stream.vbucket != frame.word or stream.stream_id < 0 or stream.stream_id == frame.stream_id:
+    if (
+        not stream.known
+        or stream.vbucket != frame.vbucket
+        or stream.stream_id < 0
+        or stream.stream_id == frame.stream_id
+    ):
         return None
     if not frame.stream_id and not find(frame.opcode).stream_id:
         return None
@@ -178,9 +183,9 @@ def vbucket(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     Usual causes: an opaque used for two streams; a vbucket taken from the wrong place by a proxy.
     Source: dcp/active_stream.cc
     """
-    if not stream.known or stream.vbucket == frame.word:
+    if not stream.known or stream.vbucket == frame.vbucket:
         return None
-    text = f"{name(frame.opcode)} of vbucket {frame.word} has the opaque of the stream of vbucket {stream.vbucket}"
+    text = f"{name(frame.opcode)} of vbucket {frame.vbucket} has the opaque of the stream of vbucket {stream.vbucket}"
     known = connection.stream_of(frame)
     has_one = known is not None and known.live
     return Remark(text, status=unmatched(frame, connection) if has_one else without_stream(connection))
@@ -210,7 +215,7 @@ def silent(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     Usual causes: a consumer that answers everything.
     Source: daemon/protocol/mcbp
     """
-    return None if frame.word else f"{name(frame.opcode)} answered with Success"
+    return None if frame.status else f"{name(frame.opcode)} answered with Success"
 
 
 #: Errors that cross with the end of a stream, or of a vbucket: the consumer has it no more.
@@ -230,9 +235,9 @@ def refused(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     Usual causes: a consumer without memory, or whose vbucket is at another seqno than its request said.
     Source: dcp/producer.cc, dcp/consumer.cc
     """
-    if not frame.word or frame.word in _GONE or not stream.known or stream.closing:
+    if not frame.status or frame.status in _GONE or not stream.known or stream.closing:
         return None
-    return f"{name(frame.opcode)} was answered with {status(frame.word)}"
+    return f"{name(frame.opcode)} was answered with {status(frame.status)}"
 
 
 def _infos(frame: FrameEvent) -> Iterator[tuple[int, bytes]]:

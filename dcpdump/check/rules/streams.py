@@ -49,7 +49,7 @@ def second_stream(frame: FrameEvent, connection: ConnectionState, stream: Stream
     Source: dcp/producer.cc
     """
     request = awaited(frame, connection)
-    if frame.word or request is None:
+    if frame.status or request is None:
         return None
     other = request.still_open
     if other is None or not other.live or other.closed or other.doubtful:
@@ -76,7 +76,7 @@ def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     Usual causes: a server that has just lost its history.
     Source: failover-table.cc, dcp/consumer.cc
     """
-    if frame.word or frame.record is None:
+    if frame.status or frame.record is None:
         return None
     size = frame.value_length
     if not size:
@@ -106,7 +106,7 @@ def added(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     Source: dcp/consumer.cc
     """
     opaque = frame.get("stream_opaque")
-    if frame.word or not opaque or not connection.lookup.by_opaque or connection.setup.produces is not False:
+    if frame.status or not opaque or not connection.lookup.by_opaque or connection.setup.produces is not False:
         return None
     swapped = int.from_bytes(opaque.to_bytes(4, "big"), "little")
     if {opaque, swapped} & connection.lookup.by_opaque.keys():
@@ -127,7 +127,7 @@ def shared_opaque(frame: FrameEvent, connection: ConnectionState, stream: Stream
     Source: dcp/consumer.cc
     """
     other = connection.lookup.by_opaque.get(frame.opaque)
-    if other is None or not other.live or other.closed or other.vbucket == frame.word or not other.begin_captured:
+    if other is None or not other.live or other.closed or other.vbucket == frame.vbucket or not other.begin_captured:
         return None
     text = f"opaque 0x{frame.opaque:08x} is that of the stream of vbucket {other.vbucket}"
     if len(connection.lookup.by_opaque) > 1:
@@ -152,7 +152,7 @@ def unfit(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Rem
     Source: collections/vbucket_filter.cc, dcp/producer.cc
     """
     request = awaited(frame, connection)
-    if frame.word or request is None or not request.has_json or connection.setup.has_collections is False:
+    if frame.status or request is None or not request.has_json or connection.setup.has_collections is False:
         return None
     if request.fault is not None and request.fault.status:
         fault = request.fault
@@ -197,7 +197,7 @@ def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Strea
     Usual causes: a proxy that answers in a server's place.
     Source: failover-table.cc, dcp/consumer.cc
     """
-    if frame.word != ROLLBACK:
+    if frame.status != ROLLBACK:
         return None
     if frame.value_length != 8:
         return f"the rollback's value has {frame.value_length} bytes, not 8"
@@ -218,7 +218,7 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     Usual causes: a client that rolls back in memory but requests from its stored checkpoint.
     Source: dcp/consumer.cc
     """
-    place = connection.lookup.current.get(stream_key(frame.word, request_of(frame).stream_id))
+    place = connection.lookup.current.get(stream_key(frame.vbucket, request_of(frame).stream_id))
     if place is None or place.granted or not place.requests.rolled_back:
         return None
     before = place.requests.rolled_back[-1]
@@ -226,7 +226,7 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     start, uuid = frame.get("start_seqno"), frame.get("vbucket_uuid")
     if start is None or start <= seqno or uuid != before.vbucket_uuid:
         return None
-    if any(each.frame.word == frame.word for each in connection.asked_for(kinds.STREAM_REQ)):
+    if any(each.frame.vbucket == frame.vbucket for each in connection.asked_for(kinds.STREAM_REQ)):
         return None  # it may have obeyed by that, and this one comes after its answer
     return f"asks from {start} again, though it was told {seqno}"
 
@@ -242,7 +242,7 @@ def loop(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str 
     Usual causes: a uuid that is not in the failover log, kept in a checkpoint; a snapshot end of 2^64-1.
     """
     waiting, seqno = connection.exchanges.asked(frame), frame.get("rollback_seqno")
-    if frame.word != ROLLBACK or waiting is None or waiting.request is None or waiting.stream is None:
+    if frame.status != ROLLBACK or waiting is None or waiting.request is None or waiting.stream is None:
         return None
     again = begins_loop(waiting.request, seqno, waiting.stream)
     return f"rolled back to {seqno} for the {LOOP + 1}th time" if again else None
@@ -262,7 +262,7 @@ def due(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     Source: failover-table.cc
     """
     request = awaited(frame, connection)
-    if frame.word or request is None or frame.record is None:
+    if frame.status or request is None or frame.record is None:
         return None
     log = list(failover_log(frame))
     clause = overdue(request, log)
@@ -323,7 +323,7 @@ def not_open(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     Source: dcp/producer.cc, dcp/active_stream.cc
     """
     may_come = allows(stream.closing_phase, ClosingEvent.MESSAGE)
-    if stream.end is not None and not may_come and stream.vbucket == frame.word:
+    if stream.end is not None and not may_come and stream.vbucket == frame.vbucket:
         text = f"{name(frame.opcode)} after the stream ended in frame {stream.end.frame}"
         return Remark(text, status=without_stream(connection))
     if stream.known or (connection.doubtful and any(connection.asked_for(kinds.STREAM_REQ))):
@@ -448,9 +448,9 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     Source: dcp/producer.cc
     """
     waiting = connection.exchanges.asked(frame)
-    if frame.word or waiting is None or frame.record is None or connection.setup.bucket is None:
+    if frame.status or waiting is None or frame.record is None or connection.setup.bucket is None:
         return None
-    other = connection.memory.producing.get((connection.setup.bucket, waiting.frame.word))
+    other = connection.memory.producing.get((connection.setup.bucket, waiting.frame.vbucket))
     if other is None or not other.live or other.closed or other.connection is connection:
         return None
     mine, theirs = connection, other.connection
@@ -532,7 +532,7 @@ def closed_twice(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     Source: dcp/producer.cc
     """
     waiting = connection.exchanges.asked(frame)
-    if frame.word or waiting is None or connection.setup.produces is not True:
+    if frame.status or waiting is None or connection.setup.produces is not True:
         return None
     known = connection.stream_of(waiting.frame)
     if known is None or not known.is_sending:
