@@ -224,7 +224,7 @@ def _place(record: Record) -> Json:
 
 
 def _word(record: Record) -> Json:
-    word = record.frame.header.word
+    word = record.frame.header.vbucket_or_status
     if not record.frame.magic.response:
         return {"vbucket": word}
     out: Json = {} if record.vbucket is None else {"vbucket": record.vbucket}

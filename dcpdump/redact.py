@@ -445,7 +445,7 @@ _NO_HEADER = {
     "key_length": 0,
     "extras_length": 0,
     "datatype": 0,
-    "word": 0,
+    "vbucket_or_status": 0,
     "opaque": 0,
     "cas": 0,
 }

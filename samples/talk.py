@@ -112,10 +112,10 @@ class Producer:
 
     def on_dcp_stream_req(self, frame: Frame) -> None:
         """Grant a stream of a vbucket that exists, and begin it."""
-        if frame.header.word >= self.vbuckets:
+        if frame.header.vbucket_or_status >= self.vbuckets:
             self.answer(frame, status=0x07)  # not my vbucket
             return
-        self.answer(frame, {"failover_log": [{"vbucket_uuid": UUID + frame.header.word, "seqno": 0}]})
+        self.answer(frame, {"failover_log": [{"vbucket_uuid": UUID + frame.header.vbucket_or_status, "seqno": 0}]})
         self.start(asyncio.create_task(self.stream(frame)))
 
     async def keep_alive(self) -> None:
@@ -129,7 +129,7 @@ class Producer:
 
     async def stream(self, frame: Frame) -> None:
         """It sends the documents of a vbucket: those that are there, then new ones as they are written."""
-        vbucket, opaque = frame.header.word, frame.header.opaque
+        vbucket, opaque = frame.header.vbucket_or_status, frame.header.opaque
         seqno, end = frame.get("start_seqno") or 0, frame.get("end_seqno") or 0
         first = seqno
         while seqno < end:

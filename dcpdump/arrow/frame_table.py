@@ -433,7 +433,7 @@ class FrameTable:
 
     def _put_planned(self, columns: ColumnBuilder, part: Part, rows: Array, place: Array, values: Values) -> None:
         at, header = place[rows], part.header
-        columns.numbers("vbucket", at, header.word[rows])
+        columns.numbers("vbucket", at, header.vbucket_or_status[rows])
         weak = np.flatnonzero(part.weak[rows])
         if len(weak):
             columns.words("confidence", at[weak], ["low"])

@@ -27,14 +27,14 @@ from dcpdump.startup import dataclass
 
 
 class HeaderColumns(Protocol):
-    """The columns of headers that masks read. ``word``: a request's vbucket; ``status``: a response's status."""
+    """The columns of headers that masks read. ``status``: of responses what ``vbucket_or_status`` has."""
 
     @property
     def magic(self) -> Array: ...
     @property
     def opcode(self) -> Array: ...
     @property
-    def word(self) -> Array: ...
+    def vbucket_or_status(self) -> Array: ...
     @property
     def status(self) -> Array: ...
     @property
@@ -168,7 +168,7 @@ def _opcode(text: str) -> HeaderMask:
 
 def _vbucket(text: str) -> HeaderMask:
     ranges = parse_ranges("--vbucket", text, 0xFFFF)
-    return lambda part: _inside(ranges, part.header.word)
+    return lambda part: _inside(ranges, part.header.vbucket_or_status)
 
 
 def _kind(text: str) -> HeaderMask:

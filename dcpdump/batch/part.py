@@ -41,7 +41,7 @@ HEADER = np.dtype(
         ("key", ">u2"),
         ("extras", "u1"),
         ("datatype", "u1"),
-        ("word", ">u2"),
+        ("vbucket_or_status", ">u2"),
         ("body", ">u4"),
         ("opaque", ">u4"),
         ("cas", ">u8"),
@@ -65,7 +65,7 @@ class Headers:
     key: Array
     extras: Array
     datatype: Array
-    word: Array
+    vbucket_or_status: Array
     body: Array
     opaque: Array
     cas: Array
@@ -83,7 +83,7 @@ class Headers:
     @property
     def status(self) -> Array:
         """The statuses of responses, in the field that is the vbucket of requests."""
-        return self.word
+        return self.vbucket_or_status
 
     @property
     def response(self) -> Array:
@@ -105,7 +105,7 @@ class Headers:
             raw["opcode"],
             *_lengths(raw),
             raw["datatype"],
-            raw["word"].astype(np.uint16),
+            raw["vbucket_or_status"].astype(np.uint16),
             raw["body"].astype(np.int64),
             raw["opaque"].astype(np.uint32),
             raw["cas"].astype(np.uint64),
@@ -349,7 +349,7 @@ class Part:
         ends = self.places[int(self.place[row])]
         place = ends.connection, ends.direction, ends.src, ends.dst
         names = self.names.get(ends.connection)
-        return Record(self.first + row, frame, meaning, frame.header.word, None, *place, names)
+        return Record(self.first + row, frame, meaning, frame.header.vbucket_or_status, None, *place, names)
 
     def raw(self, row: int) -> RawFrame:
         """Return the bytes of one frame, for the decoder."""

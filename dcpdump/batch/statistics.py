@@ -90,7 +90,7 @@ class Client:
         if frame.magic.server:
             return 0
         if frame.magic.response:
-            answers = opcode == SELECT_BUCKET and not frame.header.word and record.request is not None
+            answers = opcode == SELECT_BUCKET and not frame.header.vbucket_or_status and record.request is not None
             if answers and record.request is not None and record.request.frame == self.asked[0]:
                 self.bucket = self.asked[1] or None
             return 0
@@ -221,7 +221,7 @@ class Statistics:
         self._count_kinds(header.magic[chosen], header.opcode[chosen], length)
         times = part.ts_ns[chosen]
         self._count_ends(part, part.place[chosen], length, times)
-        self._count_vbuckets(header.magic[chosen], header.opcode[chosen], header.word[chosen], length)
+        self._count_vbuckets(header.magic[chosen], header.opcode[chosen], header.vbucket_or_status[chosen], length)
         self._count_latencies(part, rows)
         if self.keys is not None:
             self.keys.feed(part, rows)
@@ -255,9 +255,9 @@ class Statistics:
             if last[number] != NO_TIME:
                 traffic.at(int(first[number]), int(last[number]))
 
-    def _count_vbuckets(self, magic: Array, opcode: Array, word: Array, length: Array) -> None:
+    def _count_vbuckets(self, magic: Array, opcode: Array, vbucket: Array, length: Array) -> None:
         mine = STREAMED[opcode] & REQUEST[magic]
-        frames, sizes = np.bincount(word[mine]), np.bincount(word[mine], length[mine])
+        frames, sizes = np.bincount(vbucket[mine]), np.bincount(vbucket[mine], length[mine])
         self.vbuckets[: len(frames)] += frames
         self.vbucket_bytes[: len(sizes)] += sizes.astype(np.int64)
 

@@ -173,7 +173,7 @@ class TrafficOverTime:
             return
         mine = rows[streamed]
         ids = part.stream_id(mine)
-        keys = numbers[streamed] << 32 | header.word[mine].astype(np.int64) << 16 | ids
+        keys = numbers[streamed] << 32 | header.vbucket_or_status[mine].astype(np.int64) << 16 | ids
         known, which = np.unique(keys, return_inverse=True)
         places = [(key >> 32, key >> 16 & 0xFFFF, key & 0xFFFF) for key in known.tolist()]
         at = np.array([_own_row(self.streams, place, STREAMS, OTHERS) for place in places])[which]
@@ -241,7 +241,7 @@ class Rates:
             self._double()
         connection = np.array([ends.connection for ends in part.places])[part.place[rows]]
         sid = part.stream_id(rows)
-        whose = connection.astype(np.int64) << 32 | header.word[rows].astype(np.int64) << 16 | sid
+        whose = connection.astype(np.int64) << 32 | header.vbucket_or_status[rows].astype(np.int64) << 16 | sid
         both = np.stack([whose, part.ts_ns[rows] >> self._shift])
         met, counts = np.unique(both, axis=1, return_counts=True)
         for stream, step, count in zip(met[0].tolist(), met[1].tolist(), counts.tolist(), strict=True):

@@ -22,8 +22,8 @@ from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.tls.secrets import Secrets
 from dcpdump.wire.split import FrameSplitter
 
-#: The row of a frame. ``hash``: of all its bytes; ``body``: of those after the header; ``word``: vbucket or status;
-#: ``marks``: HAS_SEQNO, NOT_WHOLE.
+#: The row of a frame. ``hash``: of all its bytes; ``body``: of those after the header; ``marks``: HAS_SEQNO,
+#: NOT_WHOLE.
 ROW = np.dtype(
     [
         ("hash", "<u8"),
@@ -35,7 +35,7 @@ ROW = np.dtype(
         ("frame", "<u4"),
         ("length", "<u4"),
         ("opaque", "<u4"),
-        ("word", "<u2"),
+        ("vbucket_or_status", "<u2"),
         ("sid", "<u2"),
         ("opcode", "u1"),
         ("magic", "u1"),
@@ -48,7 +48,7 @@ _HEADER = np.dtype([("first", "<i8"), ("second", "<i8"), ("third", "<i8")])
 _ALL_BITS = (1 << 64) - 1
 #: How many rows of a direction are read at once, to choose some of them.
 _AT_ONCE = 1 << 14
-_NAMES = ("opaque", "word", "opcode", "magic", "datatype", "cas")
+_NAMES = ("opaque", "vbucket_or_status", "opcode", "magic", "datatype", "cas")
 
 #: (vbucket, stream id)
 StreamPlace = tuple[int, int]
@@ -215,10 +215,10 @@ class CaptureRows:
         table = table[(table["marks"] & HAS_SEQNO) != 0][::-1]
         if not len(table):
             return
-        _, latest, _ = distinct(table["word"].astype(np.int64) << 16 | table["sid"])
+        _, latest, _ = distinct(table["vbucket_or_status"].astype(np.int64) << 16 | table["sid"])
         last = self.last_seqno.setdefault(place, {})
         found = table[latest]
-        places = zip(found["word"].tolist(), found["sid"].tolist(), strict=True)
+        places = zip(found["vbucket_or_status"].tolist(), found["sid"].tolist(), strict=True)
         last.update(zip(places, found["seqno"].tolist(), strict=True))
 
 

@@ -39,11 +39,11 @@ class DocumentLosses:
         places = np.array([ends.place for ends in part.places], np.int64)[part.place]
         asks = header.opcode == DCP_STREAM_REQ
         found = REQUEST[header.magic] & (asks | STREAMED[header.opcode])
-        carried = np.where(asks, places ^ 1, places) << 16 | header.word
+        carried = np.where(asks, places ^ 1, places) << 16 | header.vbucket_or_status
         self._carried.update(np.unique(carried[found]).tolist())
         for row in part.records:
             if header.opcode[row] in DOCUMENTS and found[row]:
-                self._cut[int(header.word[row])] += 1
+                self._cut[int(header.vbucket_or_status[row])] += 1
 
     def lose(self, gaps: Sequence[Lost]) -> None:
         """Note lost bytes."""
@@ -95,7 +95,7 @@ _ROW = np.dtype(
         ("value", "<u8"),
         ("at", "<i8"),
         ("size", "<u2"),
-        ("word", "<u2"),
+        ("vbucket", "<u2"),
         ("collection", "<u4"),
         ("frame", "<u4"),
         ("opcode", "u1"),
@@ -158,7 +158,11 @@ class Documents:
         keys = part.keys.of(chosen)
         table = np.zeros(len(chosen), _ROW)
         seqno, _ = seqnos_of(part)
-        table["seqno"], table["cas"], table["word"] = seqno[chosen], header.cas[chosen], header.word[chosen]
+        table["seqno"], table["cas"], table["vbucket"] = (
+            seqno[chosen],
+            header.cas[chosen],
+            header.vbucket_or_status[chosen],
+        )
         table["opcode"], table["collection"] = header.opcode[chosen], keys.collection
         table["frame"] = part.first + chosen
         ends = part.start[chosen] + part.length[chosen]
@@ -168,7 +172,7 @@ class Documents:
         names = [data[start:end] for start, end, _ in spans]
         table["size"] = sizes = keys.end - keys.logical
         table["at"] = self._key_bytes + np.cumsum(sizes) - sizes
-        where = table["word"].astype(np.int64) << 32 | table["collection"].astype(np.int64)
+        where = table["vbucket"].astype(np.int64) << 32 | table["collection"].astype(np.int64)
         self._put(table, mixed(_hashes(map(hash, names)), where), b"".join(names))
 
     def lose(self, gaps: Sequence[Lost]) -> None:
@@ -181,13 +185,13 @@ class Documents:
         found: Any = np.frombuffer(self._spill.get(_ROWS, row * size, (row + 1) * size), _ROW)[0]
         at = int(found["at"])
         key = self._spill.get(_KEYS, at, at + int(found["size"]))
-        place = int(found["word"]), int(found["collection"]), key
+        place = int(found["vbucket"]), int(found["collection"]), key
         change = (int(found[name]) for name in ("seqno", "cas", "value", "opcode", "frame"))
         return Document(*place, *change)
 
     def places(self, rows: Array) -> Array:
-        """Return the vbuckets (``word``) and seqnos of rows."""
-        found = np.zeros(len(rows), [("word", "<u2"), ("seqno", "<u8")])
+        """Return the vbuckets (``vbucket``) and seqnos of rows."""
+        found = np.zeros(len(rows), [("vbucket", "<u2"), ("seqno", "<u8")])
         order = np.argsort(rows)
         for at in range(0, self._count, _READ):
             begin, end = np.searchsorted(rows, (at, at + _READ), sorter=order).tolist()
@@ -195,7 +199,7 @@ class Documents:
                 size, stop = _ROW.itemsize, min(at + _READ, self._count)
                 table = np.frombuffer(self._spill.get(_ROWS, at * size, stop * size), _ROW)
                 mine = order[begin:end]
-                found["word"][mine] = table["word"][rows[mine] - at]
+                found["vbucket"][mine] = table["vbucket"][rows[mine] - at]
                 found["seqno"][mine] = table["seqno"][rows[mine] - at]
         return found
 
@@ -263,12 +267,12 @@ def judged(a: Documents, b: Documents, rows: DocumentDifferences) -> tuple[Docum
     if not any(each.any() for each in doubtful):
         return rows, DocumentDifferences(*(each[:0] for each in rows))
     mine, theirs = a.places(rows.differ[:, 0]), b.places(rows.differ[:, 1])
-    words: Array = mine["word"]
+    words: Array = mine["vbucket"]
     older: Array = np.where(mine["seqno"] < theirs["seqno"], doubtful[0][words], doubtful[1][words])
     unknown = (
         older & (mine["seqno"] != theirs["seqno"]),
-        doubtful[1][a.places(rows.only_a)["word"]],
-        doubtful[0][b.places(rows.only_b)["word"]],
+        doubtful[1][a.places(rows.only_a)["vbucket"]],
+        doubtful[0][b.places(rows.only_b)["vbucket"]],
     )
     parts = list(zip(rows, unknown, strict=True))
     known = DocumentDifferences(*(each[~lost] for each, lost in parts))

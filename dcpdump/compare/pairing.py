@@ -163,7 +163,7 @@ def _behind(rows: Array, places: Array) -> Array:
 def messages(rows: Array) -> Array:
     """Return keys that are equal for the same message, independent of its opaque, CAS, key and value."""
     what = rows["opcode"].astype(np.int64) << 8 | rows["magic"]
-    return mixed(rows["seqno"].copy(), what << 32 | rows["word"].astype(np.int64) << 16 | rows["sid"])
+    return mixed(rows["seqno"].copy(), what << 32 | rows["vbucket_or_status"].astype(np.int64) << 16 | rows["sid"])
 
 
 #: The most frames of a capture that are looked up; of more, a sample by hash is used.

@@ -101,7 +101,7 @@ def by_status(text: str) -> Clause:
     wanted, excluded = named_statuses(text)
 
     def accepts(record: Record) -> bool:
-        status = record.frame.header.word
+        status = record.frame.header.vbucket_or_status
         return record.frame.magic.response and status not in excluded and (not wanted or status in wanted)
 
     return accepts

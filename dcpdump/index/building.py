@@ -75,15 +75,15 @@ def _columns_of(part: Part, ends: Array) -> dict[str, Array]:
         | part.knows(state.INFERRED) * np.uint16(INFERRED)
         | ~response * np.uint16(HAS_VBUCKET)
         | has_seqno * np.uint16(HAS_SEQNO)
-        | (response & (header.word != 0)) * np.uint16(REFUSED)
+        | (response & (header.vbucket_or_status != 0)) * np.uint16(REFUSED)
     )
     flags[tagged] |= HAS_STREAM_ID
     columns: dict[str, Any] = {
         "ts_ns": part.ts_ns,
         "opcode": header.opcode,
         "magic": header.magic,
-        "vbucket": np.where(response, 0, header.word),
-        "status": np.where(response, header.word, 0),
+        "vbucket": np.where(response, 0, header.vbucket_or_status),
+        "status": np.where(response, header.vbucket_or_status, 0),
         "place": ends[part.place],
         "opaque": header.opaque,
         "stream_id": stream_id,

@@ -160,7 +160,7 @@ class _Header:
 
     def __init__(self, columns: Columns, rows: slice) -> None:
         self.magic, self.opcode, self.opaque = columns.magic[rows], columns.opcode[rows], columns.opaque[rows]
-        self.word, self.status = columns.vbucket[rows], columns.status[rows]
+        self.vbucket_or_status, self.status = columns.vbucket[rows], columns.status[rows]
         self._flags = columns.flags[rows]
 
     @property

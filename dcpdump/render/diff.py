@@ -83,7 +83,7 @@ def _name(row: Any) -> str:
 
 def _vbucket(row: Any) -> int | None:
     opcode, magic = int(row["opcode"]), magic_of(int(row["magic"]))
-    word = int(row["word"])
+    word = int(row["vbucket_or_status"])
     return word if not magic.response and (find(opcode).streamed or word) else None
 
 

@@ -72,8 +72,8 @@ def message_words(record: Record, *, vbucket: bool = True) -> list[str]:
     """Return what a frame says, as words of the dialogues; ``vbucket``: with its vbucket."""
     frame, words = record.frame, []
     if frame.magic.response and len(frame.raw.data) >= WORD_END:
-        status = STATUS.names.get(frame.header.word)
-        words.append(status.lower() if status else f"status=0x{frame.header.word:04x}")
+        status = STATUS.names.get(frame.header.vbucket_or_status)
+        words.append(status.lower() if status else f"status=0x{frame.header.vbucket_or_status:04x}")
     if vbucket and record.vbucket is not None and (frame.message.streamed or frame.message.vbucket):
         words.append(f"vb={record.vbucket}")
     if frame.stream_id is not None:

@@ -131,7 +131,9 @@ def _kept(part: Part, row: int) -> _Kept:
     """Return the bytes of a frame, and the state that its record needs."""
     ends = part.places[int(part.place[row])]
     known = part.records.get(row)
-    vbucket, asked = (int(part.header.word[row]), None) if known is None else (known.vbucket, known.request)
+    vbucket, asked = (
+        (int(part.header.vbucket_or_status[row]), None) if known is None else (known.vbucket, known.request)
+    )
     place = ends.connection, ends.direction, ends.src, ends.dst
     return part.raw(row), Later(part.first + row, vbucket, asked, *place, False)
 

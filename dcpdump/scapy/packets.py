@@ -184,7 +184,7 @@ def class_of(data: bytes) -> Any:
     layout, why = choose(
         message,
         response=magic.response,
-        status=header.word,
+        status=header.vbucket_or_status,
         extras=data[extras_at : extras_at + header.extras_length],
         extras_length=header.extras_length,
         value_length=header.value_length,

@@ -173,7 +173,7 @@ def _form_of(data: bytes) -> _Form | None:
     layout, why = choose(
         find(header.opcode),
         response=response,
-        status=header.word,
+        status=header.vbucket_or_status,
         extras=data[at : at + header.extras_length],
         extras_length=header.extras_length,
         value_length=header.value_length,

@@ -214,7 +214,7 @@ def event_of(record: Record) -> FrameEvent:
         header.opcode,
         frame.magic.response,
         frame.magic.server,
-        header.word,
+        header.vbucket_or_status,
         header.opaque,
         header.cas,
         header.datatype,

@@ -281,7 +281,7 @@ def said_by(frame: Frame, document: Any, server: str) -> Said | None:
     opcode, response = frame.header.opcode, frame.magic.response
     if opcode == SELECT_BUCKET:
         if response:
-            return None if frame.header.word else Said(selected=True)
+            return None if frame.header.vbucket_or_status else Said(selected=True)
         return None if frame.key is None else Said(asked=(server, safe(frame.key[:_LONGEST])))
     if opcode == DCP_SYSTEM_EVENT:
         return _said_by_event(frame)

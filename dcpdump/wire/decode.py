@@ -190,7 +190,7 @@ class Tiles:
         layout, why = choose(
             message,
             response=magic.response,
-            status=header.word,
+            status=header.vbucket_or_status,
             extras=self.data[framing:extras],
             extras_length=header.extras_length,
             value_length=header.frame_length - key,

@@ -37,7 +37,7 @@ NOWHERE = Where()
 
 
 class Header(NamedTuple):
-    """The 24 bytes before every body, unpacked. ``word`` is the vbucket of a request, the status of a response."""
+    """The 24 bytes before every body, unpacked."""
 
     magic: int
     opcode: int
@@ -45,7 +45,7 @@ class Header(NamedTuple):
     key_length: int
     extras_length: int
     datatype: int
-    word: int
+    vbucket_or_status: int  #: of a request its vbucket, of a response its status
     body_length: int
     opaque: int
     cas: int
@@ -68,10 +68,10 @@ class Header(NamedTuple):
 
 def unpack_header(data: bytes | bytearray | memoryview, at: int = 0) -> Header:
     """Return the header at ``data[at:at+24]``. The magic may be any byte; raises struct.error when short."""
-    magic, opcode, key, extras, datatype, word, body, opaque, cas = _CLASSIC.unpack_from(data, at)
+    magic, opcode, key, extras, datatype, vbucket_or_status, body, opaque, cas = _CLASSIC.unpack_from(data, at)
     if magic in _FLEXIBLE:
-        return Header(magic, opcode, key >> 8, key & 0xFF, extras, datatype, word, body, opaque, cas)
-    return Header(magic, opcode, 0, key, extras, datatype, word, body, opaque, cas)
+        return Header(magic, opcode, key >> 8, key & 0xFF, extras, datatype, vbucket_or_status, body, opaque, cas)
+    return Header(magic, opcode, 0, key, extras, datatype, vbucket_or_status, body, opaque, cas)
 
 
 def pack_header(header: Header) -> bytes:
@@ -80,7 +80,9 @@ def pack_header(header: Header) -> bytes:
     h = header
     if magic_of(h.magic).flexible:
         key |= h.framing_length << 8
-    return _CLASSIC.pack(h.magic, h.opcode, key, h.extras_length, h.datatype, h.word, h.body_length, h.opaque, h.cas)
+    return _CLASSIC.pack(
+        h.magic, h.opcode, key, h.extras_length, h.datatype, h.vbucket_or_status, h.body_length, h.opaque, h.cas
+    )
 
 
 @dataclass(frozen=True, slots=True)

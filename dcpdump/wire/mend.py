@@ -114,10 +114,12 @@ def _candidates(frame: Frame, data: bytes) -> Iterator[tuple[Header, dict[str, i
 def _layouts(frame: Frame) -> tuple[Layout, ...]:
     if not frame.magic.response:
         return frame.message.request
-    if frame.header.word not in NOT_ERRORS:
+    if frame.header.vbucket_or_status not in NOT_ERRORS:
         return (ERROR,)
     return tuple(
-        layout for layout in frame.message.response if layout.when.get("status", frame.header.word) == frame.header.word
+        layout
+        for layout in frame.message.response
+        if layout.when.get("status", frame.header.vbucket_or_status) == frame.header.vbucket_or_status
     )
 
 

@@ -100,7 +100,7 @@ def known(header: Header) -> bool:
     magic = MAGICS[header.magic]
     if header.opcode not in (PUSHES if magic.server else MESSAGES):
         return False
-    return header.word in STATUS.names if magic.response else header.word < MAX_VBUCKET
+    return header.vbucket_or_status in STATUS.names if magic.response else header.vbucket_or_status < MAX_VBUCKET
 
 
 def nearly(header: Header) -> bool:
@@ -110,7 +110,7 @@ def nearly(header: Header) -> bool:
         header.magic in MAGICS,
         message is not None and (message.known or message.dcp),
         header.datatype <= MAX_DATATYPE,
-        header.word < MAX_VBUCKET or header.word in STATUS.names,
+        header.vbucket_or_status < MAX_VBUCKET or header.vbucket_or_status in STATUS.names,
         header.value_length >= 0 and header.body_length <= MAX_FRAME - HEADER_LENGTH,
     )
     return sum(signs) >= len(signs) - 1
@@ -120,7 +120,7 @@ def fits_table(header: Header) -> bool:
     """Return whether a known header's section lengths are those of one of its message's layouts."""
     magic = MAGICS[header.magic]
     message = find(header.opcode, server=magic.server)
-    if magic.response and header.word != SUCCESS:
+    if magic.response and header.vbucket_or_status != SUCCESS:
         return header.key_length == 0 and header.extras_length in (0, 4)
     layouts = message.response if magic.response else message.request
     return any(_lengths_fit(layout, header) for layout in layouts)
@@ -162,7 +162,7 @@ def begins(data: bytes | bytearray, *, final: bool = False) -> Judgement:
         return Judgement.NO
     if fits_table(header):
         return Judgement.FRAME
-    if MAGICS[header.magic].response and header.word == SUCCESS and header.extras_length > 32:
+    if MAGICS[header.magic].response and header.vbucket_or_status == SUCCESS and header.extras_length > 32:
         return Judgement.NO
     return chained(data, 0, 1, final=final)
 
@@ -268,7 +268,7 @@ def _match(data: bytes | bytearray, at: int, header: Header, streams: Streams) -
     vbucket = streams.streams.get(header.opaque)
     if vbucket is None:
         return StreamMatch.CONTRADICTS if streams.complete else StreamMatch.UNKNOWN
-    if vbucket != header.word:
+    if vbucket != header.vbucket_or_status:
         return StreamMatch.CONTRADICTS
     if MAGICS[header.magic].flexible:
         return StreamMatch.OURS  # streams with ids may share an opaque, but not their seqnos

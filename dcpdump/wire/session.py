@@ -270,7 +270,7 @@ class Session:
         if frame.magic.response:
             return self._answered(frame, meaning, direction)
         self._ask(frame, number, direction)
-        return Interpretation(meaning, frame.header.word)
+        return Interpretation(meaning, frame.header.vbucket_or_status)
 
     @property
     def underlying_datatype(self) -> bool:
@@ -306,12 +306,12 @@ class Session:
         # A frame found on weak evidence may be part of a document; noting its stream would hide the true ones.
         if (frame.message.streamed or header.opcode == DCP_STREAM_REQ) and not frame.raw.confidence:
             seqno = frame.get("by_seqno")
-            self.note(header.opaque, header.word, seqno)
+            self.note(header.opaque, header.vbucket_or_status, seqno)
             if seqno is None and header.opcode == DCP_STREAM_REQ:
                 self.seqnos.pop(header.opaque, None)
         acknowledged = header.opcode == DCP_SNAPSHOT_MARKER and (frame.get("snapshot_type") or 0) & ACKNOWLEDGE
         if frame.message.replies or acknowledged:
-            asked = SessionRequest(number, frame.raw.where.ts_ns, header.word)
+            asked = SessionRequest(number, frame.raw.where.ts_ns, header.vbucket_or_status)
             self.outstanding.ask((direction, header.opcode, header.opaque), asked)
 
     def _answered(self, frame: Frame, meaning: Meaning, direction: int) -> Interpretation:
@@ -330,7 +330,7 @@ class Session:
     def _learn(self, frame: Frame) -> None:
         opcode, response = frame.header.opcode, frame.magic.response
         whole = not frame.raw.lost(0, frame.raw.length)
-        if opcode == HELLO and response and not frame.header.word and not frame.magic.server and whole:
+        if opcode == HELLO and response and not frame.header.vbucket_or_status and not frame.magic.server and whole:
             granted = [field.value for field in frame.fields if field.group == "features"]
             self.features = frozenset(value for value in granted if isinstance(value, int))
         elif opcode == DCP_OPEN and not response:
@@ -339,7 +339,7 @@ class Session:
                 self.outstanding.begin()
         elif opcode == DCP_CONTROL and not response and frame.key == b"max_marker_version":
             self.marker_asked = frame.header.opaque
-        elif opcode == DCP_CONTROL and response and not frame.header.word:
+        elif opcode == DCP_CONTROL and response and not frame.header.vbucket_or_status:
             self.certain |= frame.header.opaque == self.marker_asked
         if self.features is None and not response:
             self._infer(frame)

@@ -94,7 +94,7 @@ def check_columns(index: CaptureIndex, records: Sequence[Record]) -> None:
         -1 if each.vbucket is None else each.vbucket for each in records
     ]
     assert columns.magic.tolist() == [each.header.magic for each in frames]
-    assert columns.status.tolist() == [each.header.word if each.magic.response else 0 for each in frames]
+    assert columns.status.tolist() == [each.header.vbucket_or_status if each.magic.response else 0 for each in frames]
     assert known(columns, HAS_STREAM_ID, columns.stream_id) == [each.stream_id for each in records]
     assert known(columns, HAS_SEQNO, columns.seqno) == [seqno_of(each) for each in records]
     whole = [each.raw.length == len(each.raw.data) and not each.raw.holes for each in frames]

@@ -40,7 +40,7 @@ def arguments(one: Sent) -> dict[str, Any]:
     given: dict[str, Any] = {name: value for name, value in one.values.items() if not isinstance(value, list)}
     at = 24 + header.framing_length
     given |= {"opaque": header.opaque, "cas": header.cas, "datatype": header.datatype, "framing": one.data[24:at]}
-    given["status" if one.shape.response else "vbucket"] = header.word
+    given["status" if one.shape.response else "vbucket"] = header.vbucket_or_status
     given |= {"key": one.key} if header.key_length else {}
     for part in one.shape.layout.parts:
         if isinstance(part, FlatTable):  # a table stays bytes

@@ -131,7 +131,7 @@ def test_a_golden_frame_says_what_it_says(golden: Golden) -> None:
     assert (frame.message.name, frame.layout.version, texts(frame)) == (name, layout, "")
     assert encode(name, layout=layout, **given) == data
     assert encoded_fields(frame) == data
-    assert frame.header.word == given.get("status" if given.get("response") else "vbucket", 0)
+    assert frame.header.vbucket_or_status == given.get("status" if given.get("response") else "vbucket", 0)
     assert (frame.header.opaque, frame.header.cas) == (given["opaque"], given.get("cas", 0))
     assert (frame.key, frame.stream_id) == (given.get("key"), given.get("stream_id"))
     zeros = {field.name: 0 for field in frame.layout.extras}
@@ -380,7 +380,7 @@ def test_every_message_that_carries_credentials_is_masked(opcode: int, response:
         ("DCP_NOOP", {"values": {"seqno": 1}}, "DCP_NOOP request has no field seqno (none)"),
         ("DCP_OPEN", {"layout": "2"}, "DCP_OPEN request has no layout '2' (1)"),
         ("DCP_OPEN", {"values": {"flags": 1 << 32}}, "flags is not a number of 4 bytes: 4294967296"),
-        ("DCP_OPEN", {"vbucket": -1}, "word is not a number of 2 bytes: -1"),
+        ("DCP_OPEN", {"vbucket": -1}, "vbucket_or_status is not a number of 2 bytes: -1"),
         ("DCP_MUTATION", {"key": bytes(300), "stream_id": 1}, "key_length is not a number of 1 bytes: 300"),
         ("DCP_NOOP", {"framing": b"\0", "magic": 0x80}, "magic 0x80 has no framing extras"),
         ("DCP_NOOP", {"values": {"metadata": b"x"}}, "DCP_NOOP request has no field metadata (none)"),
