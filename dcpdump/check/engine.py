@@ -94,10 +94,10 @@ class RuleEngine:
             self._ask_before(frame, before)
         connection = ledger.arrive(frame)
         evidence = self._evidence_of(connection)
-        if frame.gap_before or not frame.whole:
+        if frame.gap_before or not frame.complete:
             self._lose(evidence, frame.direction)
             frame = frame._replace(before=None)
-        if not frame.whole:
+        if not frame.complete:
             if frame.shape is HIDDEN:
                 self.ask(Event.DECODED, frame, connection.no_stream)
             ledger.learn_placed(connection, frame)

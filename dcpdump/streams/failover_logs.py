@@ -142,7 +142,7 @@ class Logs:
 
         What is not in a part of a log may be in the rest.
         """
-        torn = not frame.whole
+        torn = not frame.complete
         entries = () if torn or frame.status else tuple(failover_log(frame))
         if entries or (torn and not frame.status):
             kept = self._by_connection[connection].logs.setdefault(vbucket, [])
@@ -180,7 +180,7 @@ class Logs:
     def learn_stat(self, connection: ConnectionState, frame: FrameEvent) -> None:
         """Keep the high seqno of a vbucket that an answer to STAT brings, if it does."""
         key = frame.key
-        if key.startswith(_STAT_BEGIN) and key.endswith(_STAT_END) and not frame.status and frame.whole:
+        if key.startswith(_STAT_BEGIN) and key.endswith(_STAT_END) and not frame.status and frame.complete:
             vbucket, text = key[len(_STAT_BEGIN) : -len(_STAT_END)], frame.value[: _DIGITS + 1].decode("latin-1")
             seqno = whole_number(text)
             if vbucket.isdigit() and len(vbucket) <= _VBUCKET_DIGITS and seqno is not None and seqno <= NEVER:

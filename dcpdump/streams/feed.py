@@ -104,7 +104,7 @@ def without_numbers(event: FrameEvent) -> FrameEvent:
     hidden = replace(frame, fields=header, lookup={}, key=None, value=None)
     meaning = Meaning(problems=record.meaning.problems)
     event = event._replace(
-        record=replace(record, frame=hidden, meaning=meaning), seqno=None, shape=HIDDEN, fields=(), whole=False
+        record=replace(record, frame=hidden, meaning=meaning), seqno=None, shape=HIDDEN, fields=(), complete=False
     )
     if stray:
         return event._replace(

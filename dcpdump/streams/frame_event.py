@@ -124,7 +124,7 @@ class FrameEvent(NamedTuple):
     value_at: int  #: where its key ends and its value begins
     value_length: int  #: with metadata, if there is any
     gap_before: int  #: bytes lost or skipped just before it; UNKNOWN_LOSS where it is unknown how many
-    whole: bool  #: all its bytes are there
+    complete: bool  #: all its bytes are there
     weak: bool  #: found on weak evidence, after bytes were lost
     record: Record | None  #: of what was decoded one by one: most responses, control, what has JSON, damaged frames
     before: Before | None = None  #: what they are; None where there are none

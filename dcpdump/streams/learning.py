@@ -351,7 +351,7 @@ def _log(frame: FrameEvent) -> tuple[Entry, ...] | None:
 
     One that is far longer than servers have is not kept.
     """
-    if not frame.whole or not frame.data or frame.value_length > _LONGEST_LOG:
+    if not frame.complete or not frame.data or frame.value_length > _LONGEST_LOG:
         return None
     return tuple(failover_log(frame))
 
@@ -425,7 +425,7 @@ def request_of(frame: FrameEvent) -> Request:
         bool(frame.value_length),
         not frame.value_length or (isinstance(document, dict) and ("sid" not in json or isinstance(sid, int))),
         json_fault(frame.value, frame.datatype, document)
-        if frame.value_length and frame.whole and frame.record is not None
+        if frame.value_length and frame.complete and frame.record is not None
         else None,
         frame.datatype,
     )

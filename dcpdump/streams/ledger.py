@@ -398,7 +398,7 @@ class Ledger:
             connection.lose(direction, frame.before, ts_ns, frame.number)
         if frame.record is not None and frame.record.names is not None:
             connection.collection_names = frame.record.names
-        if not frame.whole:
+        if not frame.complete:
             connection.miss(frame)
         return connection
 
@@ -471,7 +471,7 @@ class Ledger:
             connection.exchanges.give_up(stream.requests[-1])  # its answer comes before all messages
         if turns.served is not stream:
             turns.serve(stream)
-        if not frame.whole:
+        if not frame.complete:
             stream.forget()
             stream.gaps = stream.gaps._replace(cut=stream.gaps.cut + is_key_cut(frame))
             if seqno is None and opcode in SEQUENCED:

@@ -262,7 +262,7 @@ REQUESTS: dict[int, Callable[["ConnectionState", FrameEvent], None]] = {
 
 
 def _helloed(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
-    if frame.status == SUCCESS and frame.whole:
+    if frame.status == SUCCESS and frame.complete:
         connection.setup.features = _features(frame)
         if connection.setup.features is not None:
             connection.setup.has_collections = COLLECTIONS in connection.setup.features
@@ -388,4 +388,4 @@ def _said(frame: FrameEvent) -> str:
 
 def _key(frame: FrameEvent) -> str | None:
     """Return the key of a frame as text; None where bytes of the frame were lost, and maybe of the key."""
-    return safe_text(frame.key) if frame.whole else None
+    return safe_text(frame.key) if frame.complete else None
