@@ -175,21 +175,20 @@ def _often(intervals: Intervals) -> str:
 
 def _exceeded(evidence: Evidence, each: ConnectionState) -> Trouble | None:
     window = each.window
-    messages = window.beyond if window.is_exceeded else 0
-    messages += sum(excess.messages for excess in window.excesses)
-    if not messages:
+    excesses = window.all_excesses
+    if not excesses:
         return None
-    first = window.excesses[0].start_ns if window.excesses else window.full_since
+    messages = sum(excess.messages for excess in excesses)
     return Trouble(
         Situation.EXCEEDED,
         f"the producer of {words.who(each, evidence.several)} sent {counted(messages, 'message')} into a full window",
         on("flow", (each.number,)),
-        f"since {clock(first)}; the buffer is {window.size:,} B: the producer ignores flow control, or "
+        f"since {clock(excesses[0].start_ns)}; the buffer is {window.size:,} B: the producer ignores flow control, or "
         "acknowledgements were not captured",
         "window-exceeded",
         1,
         (each.number,),
-        ts_ns=first,
+        ts_ns=excesses[0].start_ns,
     )
 
 

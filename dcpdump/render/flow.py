@@ -98,7 +98,7 @@ def _notes(each: ConnectionState, found: FlowStatus, now_ns: int | None) -> list
         Line(still if times.end_ns is None else LineKind.PLAIN, f"{conn} {_full(window, found, times, now_ns)}")
         for times in _longest(_intervals(window, found), now_ns)
     ]
-    out += [Line(LineKind.PROBLEM, f"{conn} {_exceeded(window, excess)}") for excess in _excesses(window)[:_SHOWN]]
+    out += [Line(LineKind.PROBLEM, f"{conn} {_exceeded(window, excess)}") for excess in window.all_excesses[:_SHOWN]]
     hidden = len(_intervals(window, found)) - _SHOWN
     if hidden > 0:
         further = window.blocked.further
@@ -155,11 +155,6 @@ def _held_up(each: ConnectionState, now_ns: int | None) -> Iterator[str]:
 def _intervals(window: Window, found: FlowStatus) -> list[Interval]:
     open_one = [Interval(found.since_ns, None, window.outstanding)] if found.state is FlowState.BLOCKED else []
     return [*window.blocked.kept, *open_one]
-
-
-def _excesses(window: Window) -> list[Excess]:
-    open_one = [Excess(window.full_since, None, window.outstanding, window.beyond)] if window.is_exceeded else []
-    return [*window.excesses, *open_one]
 
 
 def _interval(start: int | None, end: int | None, outstanding: int) -> Json:
@@ -285,7 +280,7 @@ FLOW = ColumnSet[FlowRow](
     C("blocked_ms?", _where_both(lambda row: row.window.blocked_ns(row.now_ns) // 1_000_000)),
     C("intervals?", _where_both(lambda row: [_interval(*each) for each in _intervals(row.window, row.found)])),
     C("intervals_left?", _where_both(lambda row: row.window.blocked.further or None)),
-    C("exceeded?", _where_both(lambda row: list(map(_excess, _excesses(row.window))) or None)),
+    C("exceeded?", _where_both(lambda row: list(map(_excess, row.window.all_excesses)) or None)),
     C("mismatch?", _where_both(lambda row: _mismatch(leak(row.window)))),
     C("over_time?", _where_both(lambda row: _marks(row.window))),
     C(head="over time", text=lambda row: _drawn(row.window) if row.drawn else "", drop_rank=2),

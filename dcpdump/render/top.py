@@ -204,7 +204,7 @@ def _state(peer: Peer) -> str:
 
 def _blocked(peer: Peer) -> bool | None:
     window = peer.connection.window
-    return window.is_blocked and not window.is_exceeded if _known(peer) else None
+    return window.is_blocked if _known(peer) else None
 
 
 def _rates(rate_of: Callable[[Any], Rate]) -> tuple[Column[Any], ...]:

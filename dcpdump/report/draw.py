@@ -221,8 +221,8 @@ def blocked_bands(times: TimeAxis, connection: ConnectionState, height: int) -> 
     """Return the times in which flow control blocked the producer, or an end did not read, shaded."""
     window = connection.window
     found = [(each, f"blocked for {span(each.lasting_ns)}") for each in window.blocked.kept]
-    if window.is_blocked and not window.is_exceeded:
-        found.append((Interval(window.blocked_since, times.last_ns), "blocked up to the end"))
+    if window.full is not None and window.is_blocked:
+        found.append((Interval(window.full.sent_ns, times.last_ns), "blocked up to the end"))
     for fault in tcp_faults(connection, times.last_ns):
         said = fault.fault.words(past=True)
         found += [(each, f"the {fault.end} {said.does}: {said.seen}") for each in fault.intervals.kept]

@@ -63,8 +63,8 @@ def flow_status(connection: ConnectionState, now_ns: int | None) -> FlowStatus:
         return FlowStatus(FlowState.OFF)
     if window.is_exceeded:
         return FlowStatus(FlowState.EXCEEDED)
-    if window.is_blocked:
-        return FlowStatus(FlowState.BLOCKED, since_ns=window.blocked_since)
+    if window.full is not None:
+        return FlowStatus(FlowState.BLOCKED, since_ns=window.full.sent_ns)
     if window.complete:
         return FlowStatus(FlowState.OPEN if window.size is not None else FlowState.NOT_ACCEPTED)
     if not connection.has_both_sides:
@@ -107,7 +107,7 @@ def stands_still(connection: ConnectionState, now_ns: int | None, least_ns: int)
     if since_ns is None or now_ns is None or window.is_exceeded:
         return False
     waited = [each.lasting_ns for each in window.blocked.kept]
-    if not window.is_blocked:  # it is inferred
+    if window.full is None:  # it is inferred
         waited += [mark.waited_ns or 0 for mark in window.marks if _waited(mark)]
     return now_ns - since_ns > 2 * max(waited, default=0)
 

@@ -245,6 +245,35 @@ class Mark(NamedTuple):
 
 
 @dataclass(slots=True)
+class FullWindow:
+    """A time in which a window is full, up to now."""
+
+    since_ns: int | None
+    sent_ns: int | None  #: of the last message: since then the producer waits
+    beyond: int = 0  #: messages after the one that filled it
+    beyond_ns: int | None = None  #: the time of the first of them
+    waited: Interval | None = None  #: the longest time without a message
+
+    def send(self, messages: int, first_ns: int | None, last_ns: int | None, outstanding: int) -> None:
+        """Note messages that are sent all the same."""
+        if not self.beyond and messages:
+            self.beyond_ns = first_ns
+        waited = Interval(self.sent_ns, first_ns, outstanding)
+        if self.waited is None or waited.lasting_ns > self.waited.lasting_ns:
+            self.waited = waited
+        self.beyond += messages
+        self.sent_ns = last_ns
+
+    def is_exceeded(self, *, out_of_order: bool) -> bool:
+        """Return whether the producer continues, for longer than the order of capture explains."""
+        return continues(self.beyond, between(self.beyond_ns, self.sent_ns) or 0, out_of_order=out_of_order)
+
+    def becomes_exceeded(self, ts_ns: int | None, out_of_order: bool) -> bool:
+        """Return whether one more message, at a time, would show that the producer continues."""
+        return continues(self.beyond + 1, between(self.beyond_ns, ts_ns) or 0, out_of_order=out_of_order)
+
+
+@dataclass(slots=True)
 class Window:
     """Flow control of one direction of a connection, with the producer's own counters.
 
@@ -264,13 +293,9 @@ class Window:
     ignored: int = 0  #: acknowledged while flow control was off
     max_unknown: int | None = None  #: of a relative account: how much more it can be at most; None: any amount
     peak: int = 0
-    beyond: int = 0  #: messages sent since it is full, after the one that filled it
-    beyond_ns: int | None = None  #: the time of the first of them
     out_of_order: bool = False  #: TCP shows that the two directions were captured out of order
     complete: bool = False  #: DCP_OPEN was captured, and nothing was lost since: else the account is relative
-    blocked_since: int | None = None  #: the time of the last message that was sent, where it is full
-    is_blocked: bool = False  #: it is full
-    full_since: int | None = None
+    full: FullWindow | None = None  #: where it is full
     blocked: Intervals = field(default_factory=Intervals)  #: when the producer had to wait, and does no more
     excesses: list[Excess] = field(default_factory=list)
     last_ack_ns: int | None = None
@@ -278,7 +303,6 @@ class Window:
     resumed_ns: int | None = None  #: the first message since the last acknowledgement
     counted: FlowCounters = field(default_factory=FlowCounters)
     marks: list[Mark] = field(default_factory=list)
-    _waited: Interval | None = None  #: the longest time without a message since it is full
     _behind_ns: int = 0  #: messages up to that time come after acknowledgements that may be theirs
     _step: int = 1
     _limit: int = _NO_LIMIT  #: the size, while flow control is on
@@ -304,7 +328,7 @@ class Window:
 
     def needs_each(self, size: int) -> bool:
         """Return whether documents of a size are to be counted one by one: they would fill it, or are early."""
-        return self._balance < 0 or (not self.is_blocked and self._balance + size >= self._limit)
+        return self._balance < 0 or (self.full is None and self._balance + size >= self._limit)
 
     def sends_run(
         self, kinds: Iterable[tuple[int, int, int]], with_ids: int, first_ns: int | None, last_ns: int | None
@@ -383,9 +407,9 @@ class Window:
             self.ignored -= unsettled
             self._release(unsettled, ts_ns)
         if self._balance < self._limit:
-            if self.is_blocked:
-                self._unblock(self._balance, ts_ns)
-        elif not self.is_blocked:
+            if self.full is not None:
+                self._unblock(self.full, self._balance, ts_ns)
+        elif self.full is None:
             self._fill(0, ts_ns, ts_ns)
         if not size:
             self._clear()
@@ -407,29 +431,38 @@ class Window:
             self._balance, self._overacked = min(0, self._balance), 0
             self.peak = 0
         self._absorb()
-        if self.is_blocked:
-            self.is_blocked = self._balance >= self._limit
-            self.full_since = self.blocked_since = ts_ns if self.is_blocked else None
-            self.beyond, self.beyond_ns = 0, None
+        if self.full is not None:
+            self.full = FullWindow(ts_ns, ts_ns, waited=self.full.waited) if self._balance >= self._limit else None
 
     @property
     def phase(self) -> FlowPhase:
         """Return the phase of the window, as far as captured."""
         if self.size is None:
             return FlowPhase.OFF
-        return FlowPhase.EXCEEDED if self.is_exceeded else FlowPhase.FULL if self.is_blocked else FlowPhase.ROOM
+        if self.full is None:
+            return FlowPhase.ROOM
+        return FlowPhase.EXCEEDED if self.is_exceeded else FlowPhase.FULL
 
     @property
     def is_exceeded(self) -> bool:
         """Whether the producer continues although it is full, for longer than the order of capture explains."""
-        return self._exceeds(self.beyond, self.blocked_since)
+        return self.full is not None and self.full.is_exceeded(out_of_order=self.out_of_order)
 
     def becomes_exceeded(self, ts_ns: int | None) -> bool:
         """Return whether one more message, at that time, is the one that shows that the producer continues."""
-        return self.is_blocked and not self.is_exceeded and self._exceeds(self.beyond + 1, ts_ns)
+        return self.is_blocked and self.full is not None and self.full.becomes_exceeded(ts_ns, self.out_of_order)
 
-    def _exceeds(self, beyond: int, ts_ns: int | None) -> bool:
-        return continues(beyond, between(self.beyond_ns, ts_ns) or 0, out_of_order=self.out_of_order)
+    @property
+    def is_blocked(self) -> bool:
+        """Whether it is full, and the producer waits."""
+        return self.full is not None and not self.is_exceeded
+
+    @property
+    def all_excesses(self) -> list[Excess]:
+        """Return the times in which the producer sent into a full window; the last is up to the end, where it does."""
+        full = self.full if self.is_exceeded else None
+        lasting = [] if full is None else [Excess(full.since_ns, None, self.outstanding, full.beyond)]
+        return [*self.excesses, *lasting]
 
     @property
     def has_overacks(self) -> bool:
@@ -445,8 +478,8 @@ class Window:
 
     def blocked_ns(self, until_ns: int | None) -> int:
         """Return how long the producer was blocked, up to a time."""
-        lasts = self.is_blocked and not self.is_exceeded
-        return self.blocked.total_ns + ((between(self.blocked_since, until_ns) or 0) if lasts else 0)
+        since_ns = self.full.sent_ns if self.full is not None and self.is_blocked else None
+        return self.blocked.total_ns + (between(since_ns, until_ns) or 0)
 
     def _pass(self, length: int) -> None:
         """Note bytes that may have been acknowledged before they were captured: the maximum grows by as much."""
@@ -456,16 +489,10 @@ class Window:
 
     def _fill(self, messages: int, first_ns: int | None, ts_ns: int | None) -> None:
         """Note messages while it is full, from the first to the last, or the message that filled it."""
-        if self.is_blocked:
-            if not self.beyond and messages:
-                self.beyond_ns = first_ns
-            waited = Interval(self.blocked_since, first_ns, self._balance)
-            if self._waited is None or waited.lasting_ns > self._waited.lasting_ns:
-                self._waited = waited
-            self.beyond += messages
+        if self.full is None:
+            self.full = FullWindow(ts_ns, ts_ns)
         else:
-            self.is_blocked, self.full_since = True, ts_ns
-        self.blocked_since = ts_ns
+            self.full.send(messages, first_ns, ts_ns, self._balance)
 
     def _release(self, count: int, ts_ns: int | None, frame: FrameEvent | None = None) -> None:
         """Subtract acknowledged bytes."""
@@ -481,8 +508,8 @@ class Window:
             self._early.append(EarlyAck(ts_ns, sum(self.counted.frames), size, missing, place))
             if not self.complete:
                 self._absorb()
-        if self.is_blocked and self._balance < self._limit:
-            self._unblock(before, ts_ns)
+        if self.full is not None and self._balance < self._limit:
+            self._unblock(self.full, before, ts_ns)
 
     def _absorb(self) -> None:
         """Take what was acknowledged early for what a relative account does not know of, as far as that can be."""
@@ -517,18 +544,17 @@ class Window:
         if frame is not None and len(self._overacks) < _OVERACKS:
             self._overacks.append(OverAck(frame, over, sent))
 
-    def _unblock(self, outstanding: int, ts_ns: int | None) -> None:
+    def _unblock(self, full: FullWindow, outstanding: int, ts_ns: int | None) -> None:
         """End the interval in which it was full: the producer was blocked, or sent nevertheless."""
         if self.is_exceeded:
             if len(self.excesses) < MOST:
-                self.excesses.append(Excess(self.full_since, ts_ns, outstanding, self.beyond))
+                self.excesses.append(Excess(full.since_ns, ts_ns, outstanding, full.beyond))
         else:
-            waited = Interval(self.blocked_since, ts_ns, outstanding)
-            if self._waited is not None and self._waited.lasting_ns > waited.lasting_ns:
-                waited = self._waited._replace(outstanding=outstanding)  # what ended it is captured behind messages
+            waited = Interval(full.sent_ns, ts_ns, outstanding)
+            if full.waited is not None and full.waited.lasting_ns > waited.lasting_ns:
+                waited = full.waited._replace(outstanding=outstanding)  # what ended it is captured behind messages
             self.blocked.add(waited)
-        self._waited = None
-        self.is_blocked, self.full_since, self.blocked_since, self.beyond, self.beyond_ns = False, None, None, 0, None
+        self.full = None
 
     def _clear(self) -> None:
         """Begin a new account."""

@@ -47,7 +47,7 @@ def window_of(captured: list[Packet], *, runs: bool = False) -> Window:
 def account(window: Window) -> Any:
     """Return what is said of a window."""
     counters = window.counted.sent, window.acked, window.outstanding, window.peak, window.overacked
-    return counters, window.is_blocked, window.blocked.kept, window.excesses, leak(window)
+    return counters, window.full is not None, window.blocked.kept, window.excesses, leak(window)
 
 
 def judged(captured: list[Packet]) -> list[tuple[str, int, str]]:

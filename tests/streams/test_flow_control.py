@@ -123,7 +123,13 @@ def test_the_counters_are_those_of_the_producer_at_each_step(events: list[tuple[
             found.resize(first, now)
             log.set_buffer_size(first)
         beyond = beyond if log.full else 0
-        counters = found.size or 0, found.outstanding, found.acked, found.is_blocked, found.beyond
+        counters = (
+            found.size or 0,
+            found.outstanding,
+            found.acked,
+            found.full is not None,
+            found.full.beyond if found.full else 0,
+        )
         assert counters == (log.max_bytes, log.outstanding, log.acked, log.full, beyond)
         assert found.counted.sent - found.acked + found.overacked == found.outstanding
 

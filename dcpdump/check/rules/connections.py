@@ -416,7 +416,7 @@ def measure(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
 
 def _all_in_window(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     window = stream.connection.window
-    return not window.complete or not (window.is_blocked or window.needs_each(run.size))
+    return not window.complete or not (window.full is not None or window.needs_each(run.size))
 
 
 @skipping(_all_in_window)
@@ -433,10 +433,10 @@ def overrun(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     Source: dcp/producer.cc (BufferLog)
     """
     window = connection.window
-    if window.size is None or not window.complete or not window.becomes_exceeded(frame.ts_ns):
+    if window.size is None or not window.complete or window.full is None or not window.becomes_exceeded(frame.ts_ns):
         return None
     waiting = f"{window.outstanding:,} bytes wait for acknowledgement, the window has {window.size:,}"
-    return f"{waiting}: {window.beyond + 1} messages more"
+    return f"{waiting}: {window.full.beyond + 1} messages more"
 
 
 @rule("DCP504", "B4", VIOLATION, Event.OVERDRAWN, scope=Scope.CONNECTION)
