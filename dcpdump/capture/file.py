@@ -344,7 +344,7 @@ class Capture:
         return self._remaining(lambda reader: reader.runs())
 
     def read_ahead(self, size: int) -> None:
-        """Read so many bytes at a time from now on, if they are there: a run of packets has no more."""
+        """Read blocks of this many bytes from now on, if they are there: a run of packets has no more."""
         if self._window is not None:
             self._window.ahead = size
 

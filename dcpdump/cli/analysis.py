@@ -13,7 +13,7 @@ import click
 from dcpdump.batch.block import Block, PacketsUntil, TimeSpan
 from dcpdump.cli.grouped import GroupedCommand, command
 from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
-from dcpdump.cli.options import SEVERAL, Request, clauses_in, format_option, named, option, time_option, zone_in
+from dcpdump.cli.options import SEVERAL, Invocation, clauses_in, format_option, named, option, time_option, zone_in
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading, Source
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ, hide_tls
@@ -150,7 +150,7 @@ class LedgerConsumer(Consumer[Any]):
     #: What became of connections and streams that were evicted.
     evicted_are = "not listed"
 
-    def __init__(self, asked: Request, look: Callable[[Any], None] | None = None) -> None:
+    def __init__(self, asked: Invocation, look: Callable[[Any], None] | None = None) -> None:
         self._asked, self._wanted, self._shown = asked, _choosing(asked.options), asked.shown
         self._look, self.redactor = look, asked.shown.redactor
         self.dissection = asked.dissect(self._dissecting())
@@ -170,7 +170,7 @@ class LedgerConsumer(Consumer[Any]):
         self._feed = Feed(self.dissection, self.ledger, with_rules=self.with_rules, hides=self.redactor is not None)
 
     @classmethod
-    def instead(cls, asked: Request) -> int | None:
+    def instead(cls, asked: Invocation) -> int | None:
         """Run the command if it needs no captures, and return the exit code; None if captures are to be read."""
         return None
 
@@ -457,7 +457,7 @@ def analysis(
     own = [each.name or "" for each in named(*params)]
 
     def decorate(function: Function) -> GroupedCommand:
-        def run(asked: Request) -> int:
+        def run(asked: Invocation) -> int:
             status = reader.instead(asked)
             if status is not None:
                 return status

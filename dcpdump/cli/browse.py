@@ -21,7 +21,7 @@ from dcpdump.capture.paths import expand
 from dcpdump.cli.grouped import command, complete
 from dcpdump.cli.options import (
     InputOptions,
-    Request,
+    Invocation,
     Selection,
     level_of,
     named,
@@ -251,7 +251,7 @@ _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
         "salvage follow keylog memory",
     ],
 )
-def browse(asked: Request, no_mouse: bool, max_spool: int) -> int:
+def browse(asked: Invocation, no_mouse: bool, max_spool: int) -> int:
     """Browse captures in the terminal: frames, their fields and bytes, streams, findings, connections.
 
     The first frames are shown at once, the others are read meanwhile. The options that choose are the filter of the

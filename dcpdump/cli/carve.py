@@ -15,7 +15,7 @@ from dcpdump.capture.pcapng import CommentReader
 from dcpdump.capture.rewriter import RawRecords
 from dcpdump.cli.frame_output import collection_notes
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Request, option
+from dcpdump.cli.options import Invocation, option
 from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.summary import damage_lines, mixed_lines, nothing_found, status_of
@@ -56,7 +56,7 @@ _ALONG = (
         option("--with-secrets", "Write the secrets of --keylog to OUT, so that it opens itself."),
     ],
 )
-def carve(asked: Request, out: str, force: bool, quiet: bool, with_secrets: bool) -> int:
+def carve(asked: Invocation, out: str, force: bool, quiet: bool, with_secrets: bool) -> int:
     """Write the packets that carry chosen frames, and those that are needed to understand them.
 
     Those are the connection's handshake and set-up (HELLO, authentication, bucket, open, controls), the requests of

@@ -11,7 +11,7 @@ from dcpdump.check.rule import Rule, Severity
 from dcpdump.check.rules import BY_NAME, RULES
 from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
 from dcpdump.cli.listing import FORMATS, report
-from dcpdump.cli.options import Request, option
+from dcpdump.cli.options import Invocation, option
 from dcpdump.dissect import Dissector
 from dcpdump.errors import ExitCode
 from dcpdump.redact import Redactor
@@ -34,7 +34,7 @@ class Checking(LedgerConsumer):
     with_rules = True
     evicted_are = "judged by the rules, but not listed"
 
-    def __init__(self, asked: Request) -> None:
+    def __init__(self, asked: Invocation) -> None:
         super().__init__(asked)
         self.rules = self._rules_of()  #: that are asked
         everything = asked.options.get("everything", False)
@@ -111,7 +111,7 @@ class Checking(LedgerConsumer):
 class CheckReading(Checking):
     """The rules over all frames; or else what these say, or their list."""
 
-    def __init__(self, asked: Request) -> None:
+    def __init__(self, asked: Invocation) -> None:
         super().__init__(asked)
         fail_on = asked.options["fail_on"]
         count = 0 if fail_on == "never" else _SEVERITIES.index(fail_on) + 1
@@ -125,7 +125,7 @@ class CheckReading(Checking):
         )
 
     @classmethod
-    def instead(cls, asked: Request) -> int | None:
+    def instead(cls, asked: Invocation) -> int | None:
         """Print the pages of rules, or their list, where that is asked for."""
         explain = asked.options["explain"]
         if explain is None and not asked.options["listed"]:
@@ -162,7 +162,7 @@ class CheckReading(Checking):
     reader=CheckReading,
     formats=(*FORMATS, "sarif"),
 )
-def check(reading: CheckReading, asked: Request, **_: object) -> AnalysisResult:
+def check(reading: CheckReading, asked: Invocation, **_: object) -> AnalysisResult:
     """Hold conversations against the protocol's rules.
 
     A finding is a violation, suspicious, or information; it is unknown where bytes that were not captured forbid a
@@ -192,7 +192,7 @@ def _more(totals: Sequence[RuleTotal], terminal: bool) -> Iterator[Line]:
         yield Line(LineKind.COLUMNS, f"each finding: --all · what a rule says: dcpdump check --explain {code}")
 
 
-def _chosen(asked: Request) -> tuple[Rule, ...]:
+def _chosen(asked: Invocation) -> tuple[Rule, ...]:
     select, ignore = asked.options.get("select"), asked.options.get("ignore")
     chosen = RULES if select is None else _named(select, "--select")
     left_out = () if ignore is None else _named(ignore, "--ignore")

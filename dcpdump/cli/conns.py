@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
-from dcpdump.cli.options import Request
+from dcpdump.cli.options import Invocation
 from dcpdump.cli.summary import tls_closed, tls_object, tls_state
 from dcpdump.diagnosis.words import by_server, not_opened
 from dcpdump.dissect import Dissector
@@ -30,7 +30,7 @@ class Listing(LedgerConsumer):
     sort=CONNECTIONS,
     reader=Listing,
 )
-def conns(reading: Listing, asked: Request) -> AnalysisResult:
+def conns(reading: Listing, asked: Invocation) -> AnalysisResult:
     """List connections: client and server, features, flags, controls, keep-alive, how they ended.
 
     A question mark stands where the capture does not say. TLS that could not be opened has a row that says why.

@@ -13,7 +13,7 @@ from dcpdump.capture.paths import in_short
 from dcpdump.capture.source import bytes_read
 from dcpdump.cli.analysis import AnalysisResult, analysis
 from dcpdump.cli.check import Checking
-from dcpdump.cli.options import InputOptions, Request, option
+from dcpdump.cli.options import InputOptions, Invocation, option
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
@@ -43,7 +43,7 @@ _WIDEST = 120
     ],
     reader=Checking,
 )
-def diagnose(reading: Checking, asked: Request, fail_on: str, everything: bool) -> AnalysisResult:
+def diagnose(reading: Checking, asked: Invocation, fail_on: str, everything: bool) -> AnalysisResult:
     """Say on one screen what a capture holds, and what is wrong in it, worst first.
 
     Rollback loops; streams that ended, are stuck or were refused; refused logins, buckets and DCP_OPENs; broken rules;
@@ -86,7 +86,7 @@ def analyse(
 ) -> Analysis:
     """Return what the tabs show; ``report`` receives from time to time how much was read, up to 1."""
     size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
-    asked = Request({"format": "text"})
+    asked = Invocation({"format": "text"})
     asked.given, asked.shown = given, replace(asked.shown, redactor=redactor)
     watched = Watched(asked, report, size)
     watched.source = CaptureSource(given.open(paths))
@@ -97,7 +97,7 @@ def analyse(
 class Watched(Checking):
     """The rules over all frames, and how far they are. ``size``: of all captures."""
 
-    def __init__(self, asked: Request, report: Callable[[float], None], size: int) -> None:
+    def __init__(self, asked: Invocation, report: Callable[[float], None], size: int) -> None:
         super().__init__(asked)
         self._report, self._size, self._due = report, size, 0.0
 

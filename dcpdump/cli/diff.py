@@ -11,7 +11,7 @@ from dcpdump.capture.paths import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report
-from dcpdump.cli.options import Display, Request, Selection, format_option, option, selection
+from dcpdump.cli.options import Display, Invocation, Selection, format_option, option, selection
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.summary import READ
 from dcpdump.cli.terminal import note
@@ -52,7 +52,7 @@ _ALL = 1 << 48
     ],
     rows=DIFF,
 )
-def diff(asked: Request, a: str, b: str, by: str, frames: int) -> int:
+def diff(asked: Invocation, a: str, b: str, by: str, frames: int) -> int:
     """Compare two captures of the same connections: what one has and the other has not.
 
     A and B (files, folders, globs) are from producer and consumer, from before and after a proxy, or from two runs.

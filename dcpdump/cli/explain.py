@@ -15,7 +15,7 @@ from dcpdump.check.engine import judge
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Display, Request, format_option, option, value_bytes_option
+from dcpdump.cli.options import Display, Invocation, format_option, option, value_bytes_option
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError, ExitCode, PasteError, system_words
@@ -47,7 +47,7 @@ _TEXTS = ("table", "grid", "line")
     rows=("explain",),
     whole=_TEXTS,
 )
-def explain(asked: Request, text: tuple[str, ...], source: str | None, form: str | None) -> int:
+def explain(asked: Invocation, text: tuple[str, ...], source: str | None, form: str | None) -> int:
     """Annotate pasted bytes: hex, dumps, the specification's grids, literals of many languages, packets, base64.
 
     HEX comes from the arguments, from a file, or from standard input. Bytes that contradict themselves are

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import click
 
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Request, format_option, option, value_bytes_option
+from dcpdump.cli.options import Invocation, format_option, option, value_bytes_option
 from dcpdump.cli.sink import Sink, folder_of, saying_what_is_left
 from dcpdump.errors import DcpdumpError, ExitCode
 from dcpdump.text import INSTALL_TABLES, counted
@@ -76,7 +76,7 @@ FORMATS = ("parquet", "arrow", "csv")
     ],
     whole=FORMATS,
 )
-def export(asked: Request, schema: bool, tables: tuple[str, ...], jobs: int | None) -> int:
+def export(asked: Invocation, schema: bool, tables: tuple[str, ...], jobs: int | None) -> int:
     """Write the frames of captures as columns: tables for DuckDB, pandas, Polars, Spark.
 
     DIR gets frames, gaps (bytes that were never captured), streams (what became of each) and files (what was read),

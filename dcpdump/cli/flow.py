@@ -1,7 +1,7 @@
 """Provide ``dcpdump flow``: show flow control, and when it blocked a producer."""
 
 from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
-from dcpdump.cli.options import Request
+from dcpdump.cli.options import Invocation
 from dcpdump.render.flow import FLOW, lines, rows_of
 from dcpdump.render.style import Line, LineKind
 
@@ -20,7 +20,7 @@ class FlowReading(LedgerConsumer):
     sort=FLOW,
     reader=FlowReading,
 )
-def flow(reading: FlowReading, asked: Request) -> AnalysisResult:
+def flow(reading: FlowReading, asked: Invocation) -> AnalysisResult:
     """Show flow control: who blocked whom, and when.
 
     For each connection: buffer, bytes sent, acknowledged and outstanding, when the producer was blocked, which kind of

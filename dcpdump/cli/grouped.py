@@ -354,9 +354,9 @@ def _show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 class GroupedCommand(BriefHelp):
     """A command of a function, whose help has its options in groups, and examples; its words are completed by names.
 
-    ``function``: gets what its parameters name, of the options, and ``asked``, the Request; ``params``: options, or
+    ``function``: gets what its parameters name, of the options, and ``asked``, the Invocation; ``params``: options, or
     names of those that commands share; ``rows``: the kinds of rows that it prints as ndjson; or else ``schema`` returns
-    what --schema prints; ``whole``: as Request has it.
+    what --schema prints; ``whole``: as Invocation has it.
     """
 
     def __init__(
@@ -373,9 +373,9 @@ class GroupedCommand(BriefHelp):
 
         def invoke(**options: Any) -> Any:
             if "asked" in names:
-                from dcpdump.cli.options import Request
+                from dcpdump.cli.options import Invocation
 
-                options["asked"] = Request(dict(options), whole)
+                options["asked"] = Invocation(dict(options), whole)
             return function(**{name: options[name] for name in names})
 
         own = [each for each in params if isinstance(each, click.Parameter)]

@@ -7,7 +7,7 @@ import click
 from dcpdump.batch.part import Part
 from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
 from dcpdump.cli.frame_output import collection_notes
-from dcpdump.cli.options import Request
+from dcpdump.cli.options import Invocation
 from dcpdump.dissect import Dissector
 from dcpdump.escape import bytes_of
 from dcpdump.filter import Clause, clauses
@@ -30,7 +30,7 @@ class Tracing(LedgerConsumer):
     runs = False
     evicted_are = "shown by their changes alone"
 
-    def __init__(self, asked: Request) -> None:
+    def __init__(self, asked: Invocation) -> None:
         super().__init__(asked, self._collect)
         collection = asked.options["collection"]
         self._texts = {} if collection is None else {"collection": collection}
@@ -120,7 +120,7 @@ class Tracing(LedgerConsumer):
     params=[click.Argument(["pattern"]), "collection"],
     reader=Tracing,
 )
-def key(reading: Tracing, asked: Request, pattern: str, collection: str | None) -> AnalysisResult:
+def key(reading: Tracing, asked: Invocation, pattern: str, collection: str | None) -> AnalysisResult:
     """Show the history of documents whose key matches PATTERN: a glob, or a /regular expression/.
 
     For their vbuckets: which seqnos the capture has, and whether any of their bytes can have been lost. What is not in

@@ -1,6 +1,6 @@
 """Define the options that commands share, and what they mean together: what to choose, how to read it and to show it.
 
-An option is made of its usage, as help writes it; ``named`` finds shared options by their names. ``Request`` is what
+An option is made of its usage, as help writes it; ``named`` finds shared options by their names. ``Invocation`` is what
 a command is asked for.
 """
 
@@ -540,7 +540,7 @@ def named(*params: click.Parameter | str) -> list[click.Parameter]:
 # -- what a command is asked for ------------------------------------------------------------------------
 
 
-class Request:
+class Invocation:
     """What a command is asked for: its options, and what they mean together, worked out where it is first needed.
 
     ``whole``: the formats in which values are shown whole by default.

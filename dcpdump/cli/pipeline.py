@@ -13,7 +13,7 @@ import click
 
 from dcpdump.cli.export import TABLES, cut_notes, need_pyarrow, tables_option
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Request, Size, is_given, option, value_bytes_option
+from dcpdump.cli.options import Invocation, Size, is_given, option, value_bytes_option
 from dcpdump.cli.signals import raise_again
 from dcpdump.cli.sink import folder_of, saying_what_is_left
 from dcpdump.cli.terminal import clear_status, note, status
@@ -56,7 +56,7 @@ def _capture_id(value: str) -> str:
 class Job:
     """What to write, from what, and how."""
 
-    asked: Request
+    asked: Invocation
     output: str
     decoding: "DecodingJob"  #: what is the same for all tasks, but the folder that they write to
     conf: dict[str, str]
@@ -109,7 +109,7 @@ class Job:
     whole=("",),
 )
 def pipeline(
-    asked: Request,
+    asked: Invocation,
     engine: str,
     conf: tuple[tuple[str, str], ...],
     capture_id: str | None,

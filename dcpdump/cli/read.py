@@ -8,7 +8,7 @@ import click
 from dcpdump.batch.dissector import BlockDissector, Dissection, NumberPicker, Picker
 from dcpdump.cli.frame_output import ContextOutput, FrameOutput
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Request, format_option, option
+from dcpdump.cli.options import Invocation, format_option, option
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading, worth_having
 from dcpdump.errors import FilterError
 from dcpdump.filter.choices import Ranges, wanted_of
@@ -36,7 +36,7 @@ from dcpdump.text import counted
     ],
     rows=("frame",),
 )
-def read(asked: Request, context: int | None, jobs: int | None) -> int:
+def read(asked: Invocation, context: int | None, jobs: int | None) -> int:
     """Print the DCP frames of captures: pcap and pcapng, plain or compressed.
 
     CAPTURE is a file, a folder, a glob, or - for standard input. Several are one timeline, in which a TCP connection
@@ -67,7 +67,7 @@ def read(asked: Request, context: int | None, jobs: int | None) -> int:
         return status
 
 
-def _dissection(asked: Request, numbers: Ranges | None, *, whole: bool) -> BlockDissector[Any]:
+def _dissection(asked: Invocation, numbers: Ranges | None, *, whole: bool) -> BlockDissector[Any]:
     """Return the dissection that suits what is chosen: into all frames (``whole``), or only those that may be."""
     chosen = asked.frames
     wanted = None if whole or with_problems in chosen.filter.clauses else wanted_of(chosen.texts)

@@ -9,7 +9,7 @@ import click
 
 from dcpdump.capture.file import Capture
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import LEVELS, Request, is_given, option, salt_of
+from dcpdump.cli.options import LEVELS, Invocation, is_given, option, salt_of
 from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
@@ -42,7 +42,7 @@ _NOT_INSIDE_TLS = "redact cannot conceal inside TLS; read --redact and export --
     ],
 )
 def redact(
-    asked: Request,
+    asked: Invocation,
     out: str,
     level: str,
     salt: str | None,

@@ -14,7 +14,7 @@ from dcpdump.capture.live import new_file
 from dcpdump.capture.relay import Address, Relay
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Request, format_option, option
+from dcpdump.cli.options import Invocation, format_option, option
 from dcpdump.cli.reading import Blocks
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.sniff import LiveSource, print_passing
@@ -54,7 +54,7 @@ class AddressParam(click.ParamType):  # type: ignore[type-arg]
 class RelaySource(LiveSource):
     """A source of packets: connections that are passed on. ``write``: a file that gets their packets first."""
 
-    def __init__(self, asked: Request, listen: Address, target: Address, write: str | None) -> None:
+    def __init__(self, asked: Invocation, listen: Address, target: Address, write: str | None) -> None:
         self._relay = Relay(listen, target, lambda line: note(f"dcpdump: note: {line}"))
         self._asked, self._write, self._ends = asked, write, (listen, target)
         self.stop = Stop(self._relay.stop)
@@ -134,7 +134,7 @@ class SavedPackets:
         "NO-SUMMARY",
     ],
 )
-def relay(asked: Request, listen: Address, to: Address, write: str | None) -> int:
+def relay(asked: Invocation, listen: Address, to: Address, write: str | None) -> int:
     """Pass connections on to a server, unchanged, and print the DCP frames that pass, until Ctrl-C or --count.
 
     It needs no rights: a client connects to the relay instead of the server. Other nodes, which a client finds in a

@@ -15,7 +15,7 @@ from dcpdump.cli.analysis import choosing_options
 from dcpdump.cli.check import Checking
 from dcpdump.cli.diagnose import carried_options, names_of
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Request, option
+from dcpdump.cli.options import Invocation, option
 from dcpdump.cli.reading import CaptureSource
 from dcpdump.diagnosis.diagnosis import diagnose
 from dcpdump.report.context import Context, Wish
@@ -45,7 +45,7 @@ _KEPT = (Severity.VIOLATION, Severity.SUSPICIOUS)
         "INPUT REDACTION quiet",
     ],
 )
-def report(asked: Request, output: str | None, title: str | None, frames: int) -> int:
+def report(asked: Invocation, output: str | None, title: str | None, frames: int) -> int:
     """Write one HTML page: what is wrong, worst first, with pictures, down to the bytes that prove it.
 
     The page needs no network and no other file, and runs nothing but its own script. Filters choose what is pictured;
@@ -68,7 +68,7 @@ def report(asked: Request, output: str | None, title: str | None, frames: int) -
 class Reporting(Checking):
     """The rules over all frames; also gathers what the pictures need."""
 
-    def __init__(self, asked: Request) -> None:
+    def __init__(self, asked: Invocation) -> None:
         super().__init__(asked)
         self.gathered = Gathered()
 

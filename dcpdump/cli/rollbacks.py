@@ -1,7 +1,7 @@
 """Provide ``dcpdump rollbacks``: list rollbacks, each with the clause of the protocol that explains it."""
 
 from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
-from dcpdump.cli.options import Request, option
+from dcpdump.cli.options import Invocation, option
 from dcpdump.render.rollbacks import RESUME, ROLLBACKS, latest, lines
 from dcpdump.render.style import Line
 from dcpdump.render.text_columns import Table
@@ -17,7 +17,7 @@ from dcpdump.streams.rollbacks import resume as resume_of
     params=[option("--resume", "A row for each vbucket: what its client should have sent to go on.")],
     sort=ROLLBACKS,
 )
-def rollbacks(reading: LedgerConsumer, asked: Request, resume: bool) -> AnalysisResult:
+def rollbacks(reading: LedgerConsumer, asked: Invocation, resume: bool) -> AnalysisResult:
     """Explain rollbacks: what was asked for, against the failover log and the purge seqno, as far as they were seen.
 
     Equal rollbacks of a client are one; more than three are a loop. Each with what the client should have sent:

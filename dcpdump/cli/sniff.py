@@ -16,7 +16,7 @@ from dcpdump.batch.ring_blocks import block_of
 from dcpdump.capture.live import ANY, Live, LiveQueue, Rotation, Save, drop_privileges, interfaces
 from dcpdump.cli.frame_output import FrameOutput
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Request, format_option, option
+from dcpdump.cli.options import Invocation, format_option, option
 from dcpdump.cli.reading import Blocks, Consumer, Reading, Source
 from dcpdump.cli.signals import Stop
 from dcpdump.cli.sink import Sink
@@ -75,7 +75,7 @@ class InterfaceSource(LiveSource):
 
     live = True
 
-    def __init__(self, asked: Request, write: str | None = None, rotation: Rotation = _NO_ROTATION) -> None:
+    def __init__(self, asked: Invocation, write: str | None = None, rotation: Rotation = _NO_ROTATION) -> None:
         options, command = asked.options, click.get_current_context().info_name or ""
         ports = None if options["port"] is None else parse_ranges("--port", options["port"], 0xFFFF)
         self._live = Live(options["interface"] or ANY, ports=ports, expression=options["bpf"] or "", command=command)
@@ -186,7 +186,7 @@ _MILLION = 1_000_000
     rows=("frame",),
 )
 def sniff(
-    asked: Request,
+    asked: Invocation,
     list_interfaces: bool,
     write: str | None,
     megabytes: float | None,
@@ -209,7 +209,7 @@ def sniff(
     return print_passing(asked, write, lambda: InterfaceSource(asked, write, rotation))
 
 
-def print_passing(asked: Request, write: str | None, source_of: Callable[[], LiveSource]) -> int:
+def print_passing(asked: Invocation, write: str | None, source_of: Callable[[], LiveSource]) -> int:
     """Print chosen frames as they pass, and return the exit code. ``write``: a file that gets all packets."""
     chosen, shown = asked.frames, asked.shown
     if write is not None and shown.redactor is not None:  # in packets all can be read

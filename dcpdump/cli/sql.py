@@ -16,7 +16,7 @@ import click
 
 from dcpdump.cli.export import TABLES, need_pyarrow
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Request, format_option, option, selection, value_bytes_option
+from dcpdump.cli.options import Invocation, format_option, option, selection, value_bytes_option
 from dcpdump.cli.reading import progress
 from dcpdump.cli.signals import Interruptible
 from dcpdump.cli.terminal import complain, end_line
@@ -51,7 +51,7 @@ def _schema() -> Any:
     schema=_schema,
     whole=FORMATS,
 )
-def sql(asked: Request, words: tuple[str, ...], interactive: bool) -> int:
+def sql(asked: Invocation, words: tuple[str, ...], interactive: bool) -> int:
     """Ask captures in SQL: the tables frames, streams, gaps, findings and files, straight from the packets.
 
     Tables and columns are those of export; --schema says what each column means. Only what a query names is
@@ -78,7 +78,7 @@ def sql(asked: Request, words: tuple[str, ...], interactive: bool) -> int:
     return prompt(partial(_answer, asked))
 
 
-def _answer(asked: Request, text: str) -> int:
+def _answer(asked: Invocation, text: str) -> int:
     """Answer a query, and return the exit code."""
     from dcpdump.arrow.folder import SCHEMAS
     from dcpdump.cli.tables import QueryReading, write_answer

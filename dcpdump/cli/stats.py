@@ -8,7 +8,7 @@ from dcpdump.batch.statistics import HotKeys, Statistics
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
-from dcpdump.cli.options import Display, Request, Selection, format_option, option, time_option
+from dcpdump.cli.options import Display, Invocation, Selection, format_option, option, time_option
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.summary import COUNTED
 from dcpdump.clock import writing_times
@@ -52,7 +52,7 @@ class _Counting(Selected):
     ],
     rows=statistics.STATISTICS,
 )
-def stats(asked: Request, keys: int | None) -> int:
+def stats(asked: Invocation, keys: int | None) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
     order = sorting(statistics.COUNTED, asked.options)
     chosen, shown, given = asked.frames, asked.shown, asked.given

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
-from dcpdump.cli.options import Request, option
+from dcpdump.cli.options import Invocation, option
 from dcpdump.render.streams import STREAMS, StreamRow, total
 from dcpdump.render.text_columns import spark
 from dcpdump.streams.causes import Cause, Verdict, VerdictKind
@@ -28,7 +28,7 @@ class StreamReading(LedgerConsumer):
 
     rates: "Rates | None" = None
 
-    def __init__(self, asked: Request) -> None:
+    def __init__(self, asked: Invocation) -> None:
         if asked.shown.format == "text" and asked.terminal:
             from dcpdump.batch.traffic_over_time import Rates  # which needs columns
 
@@ -74,7 +74,7 @@ def _causes(value: str) -> frozenset[str]:
 )
 def streams(
     reading: StreamReading,
-    asked: Request,
+    asked: Invocation,
     stuck: bool,
     rolled_back: bool,
     ended: bool,

@@ -19,7 +19,7 @@ from dcpdump.batch.part import Part, even_groups, is_heavy, joined, pieces_of, t
 from dcpdump.capture.file import Capture
 from dcpdump.cli.export import cut_notes
 from dcpdump.cli.frame_output import ChoosingConsumer
-from dcpdump.cli.options import Display, Request, Selection, selection
+from dcpdump.cli.options import Display, Invocation, Selection, selection
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
@@ -54,7 +54,7 @@ class QueryReading(Consumer[Piece]):
 
     verb = READ
 
-    def __init__(self, query: Query, captures: Sequence[Capture], asked: Request) -> None:
+    def __init__(self, query: Query, captures: Sequence[Capture], asked: Invocation) -> None:
         self._query, self._captures, self._shown = query, captures, asked.shown
         shown = asked.shown
         self.redactor = shown.redactor
@@ -179,7 +179,7 @@ class QueryReading(Consumer[Piece]):
             self._cut += sum(is_cut(record, most) for record in chosen)
         return batch_of_records(chosen, most, columns) if chosen else None
 
-    def _suitable(self, source: CaptureSource, asked: Request) -> BlockDissector[Any]:
+    def _suitable(self, source: CaptureSource, asked: Invocation) -> BlockDissector[Any]:
         """Return the dissection that decodes least of all that suit the query."""
         tables, numbers = self._query.tables, self._chosen.numbers
         if not JUDGED.isdisjoint(tables):
@@ -197,7 +197,7 @@ def _schema(query: Query, table: str) -> pa.Schema:
     return pa.schema([field for field in SCHEMAS[table]() if field.name in query.columns[table]])
 
 
-def _selection(query: Query, asked: Request) -> Selection:
+def _selection(query: Query, asked: Invocation) -> Selection:
     """Return the selection of frames that a query needs. Times that were given as options hold exactly."""
     chosen = selection({**options_of(query.hint), **{name: asked.options[name] for name in ("since", "until", "tz")}})
     window = window_of(query.hint)

@@ -10,7 +10,7 @@ from dcpdump.batch.block import Block
 from dcpdump.cli.analysis import TIMES, LedgerConsumer, choosing_options
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import report
-from dcpdump.cli.options import Display, Request, format_option, option, time_option
+from dcpdump.cli.options import Display, Invocation, format_option, option, time_option
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import InterfaceSource, show_interfaces
@@ -58,7 +58,7 @@ _FORGET_NS = 60 * 1_000_000_000
     ],
     rows=[TOP],
 )
-def top(asked: Request, list_interfaces: bool, once: bool, interval: float, rows: int | None) -> int:
+def top(asked: Invocation, list_interfaces: bool, once: bool, interval: float, rows: int | None) -> int:
     """Show connections and streams as they are just now: rates, lag, unacknowledged bytes, ends, losses.
 
     Of an interface (any, if none is named), or of captures: one that is still being written comes as -, from a
@@ -124,7 +124,7 @@ class LiveTables(LedgerConsumer):
     #: Seconds between; None: not while it reads.
     interval: float | None = None
 
-    def __init__(self, asked: Request) -> None:
+    def __init__(self, asked: Invocation) -> None:
         super().__init__(asked)
         self._rates = RateMeter()
         self._due = 0.0
