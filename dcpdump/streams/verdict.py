@@ -82,7 +82,8 @@ def why_closed(connection: ConnectionState) -> str:
 # -- refused messages ---------------------------------------------------------------------------------
 # Errors that a consumer answers to messages of a stream, and for which a producer disconnects.
 
-_TOLERATED = frozenset({NOT_MY_VBUCKET, STREAM_NOT_FOUND, OPAQUE_NO_MATCH})
+#: A consumer says that it has no such vbucket or stream, which a producer tolerates.
+GONE = frozenset({NOT_MY_VBUCKET, STREAM_NOT_FOUND, OPAQUE_NO_MATCH})
 #: Any answer to these is taken for the acknowledgement.
 _ACKNOWLEDGED = frozenset({MARKER, SET_STATE})
 
@@ -104,7 +105,7 @@ def why_disconnected(connection: ConnectionState) -> str:
 def _disconnects(connection: ConnectionState, reply: ErrorReply) -> bool:
     """Return whether a producer disconnects for an error."""
     opcode, code = reply.opcode, reply.status
-    if opcode in _ACKNOWLEDGED or code in _TOLERATED or (opcode == CACHED and code == ENOMEM):
+    if opcode in _ACKNOWLEDGED or code in GONE or (opcode == CACHED and code == ENOMEM):
         return False
     if opcode == STREAM_END and code == KEY_ENOENT:
         return False

@@ -95,6 +95,9 @@ CASES = {
     "an item twice": (ASKED + marker(0, 3) + items(1, 2) + items(2, 3), "DCP402 violation Erange"),
     "no acknowledgement behind an answer with an error": (
         SYNCED + REFUSED + "WAIT 31\nRX stream-end{status=2}\n", "DCP119 suspicious"),
+    "a vbucket state that is refused": (
+        TAKEOVER + "RX snapshot-marker{start=0, end=1, flags=0x5}\nRX mutation{seqno=1}\n"
+        "RX set-vbucket-state{state=3}\nTX set-vbucket-state-response{notmyvbucket}\n", "DCP119 suspicious"),
     "no acknowledgement": (SYNCED + "WAIT 31\nRX stream-end{status=2}\n", "DCP320 violation"),
     "a mutation outside": (PREPARED + "RX mutation{seqno=9}\n", "DCP401 violation Erange"),
     "a prepare outside": (PREPARED + "RX prepare{seqno=9, key=b}\n", "DCP401 violation Erange"),

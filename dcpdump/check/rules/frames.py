@@ -8,12 +8,13 @@ from dcpdump.redact import ANY_NUMBER, is_stray
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.field import Message
 from dcpdump.spec.header import MAGICS, REQUEST_INFOS, STREAM_ID_INFO, STREAM_ID_LENGTH
-from dcpdump.spec.statuses import KEY_EEXISTS, KEY_ENOENT, NOT_MY_VBUCKET, OPAQUE_NO_MATCH, STATUS, STREAM_NOT_FOUND
+from dcpdump.spec.statuses import KEY_EEXISTS, KEY_ENOENT, STATUS
 from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.frame_event import FrameEvent
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.verdict import GONE
 from dcpdump.streams.wording import status
 from dcpdump.wire.decode import bare_infos
 from dcpdump.wire.frame import Fault
@@ -218,8 +219,8 @@ def silent(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     return None if frame.status else f"{name(frame.opcode)} answered with Success"
 
 
-#: Errors that cross with the end of a stream, or of a vbucket: the consumer has it no more.
-_GONE = frozenset({NOT_MY_VBUCKET, STREAM_NOT_FOUND, OPAQUE_NO_MATCH, KEY_ENOENT, KEY_EEXISTS})
+#: Errors that cross with the end of a stream or of a vbucket, by their names from 7.0 on and those before.
+_CROSSING = GONE | {KEY_ENOENT, KEY_EEXISTS}
 
 
 @rule("DCP119", "F19", SUSPICIOUS, *(opcode | RESPONSE for opcode in sorted(kinds.STREAMED)), scope=Scope.STREAM)
@@ -227,7 +228,7 @@ def refused(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     """Message that its consumer refused.
 
     Reported when a consumer answers a message of an open stream with an error. Not where it says that it has no such
-    stream or vbucket, which crosses with the end of a stream.
+    stream or vbucket, which crosses with the end of a stream; but that is an error too in answer to a vbucket state.
 
     A producer takes any answer to a marker or to a vbucket state for the acknowledgement, and goes on; for an error to
     another message it closes the connection. What was refused is missing at the consumer.
@@ -235,7 +236,8 @@ def refused(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> s
     Usual causes: a consumer without memory, or whose vbucket is at another seqno than its request said.
     Source: dcp/producer.cc, dcp/consumer.cc
     """
-    if not frame.status or frame.status in _GONE or not stream.known or stream.closing:
+    crosses = frame.status in _CROSSING and frame.opcode != kinds.SET_STATE
+    if not frame.status or crosses or not stream.known or stream.closing:
         return None
     return f"{name(frame.opcode)} was answered with {status(frame.status)}"
 
