@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem, shell_complete
 from dcpdump import __version__
 from dcpdump.cli import signals
 from dcpdump.cli.grouped import BriefHelp, config_path, defaults, refuse_unknown_variables, sections, words_of
-from dcpdump.cli.signals import EndedAtOnce, Terminated
+from dcpdump.cli.signals import EndedAtOnce
 from dcpdump.cli.sink import NO_PAGER, PLAIN, refuse_closed_output
 from dcpdump.cli.terminal import complain, end_line, note, trace
 from dcpdump.errors import DcpdumpError, ExitCode, is_out_of_memory, system_words
@@ -197,7 +197,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
     try:
         signals.raise_at_signals()
         status = outcome(words) or signals.raised() or ExitCode.DONE
-    except (KeyboardInterrupt, Terminated):  # of a signal that came when all was done
+    except KeyboardInterrupt:  # of a signal that came when all was done
         status = signals.raised() or ExitCode.INTERRUPTED
     except BrokenPipeError:  # of standard error, while an error was reported
         status = ExitCode.PIPE_CLOSED
@@ -207,7 +207,7 @@ def run(arguments: list[str] | None = None) -> NoReturn:
         status = ExitCode.HUNG_UP
     except EndedAtOnce as ended:
         signals.clean_up()
-        os._exit(ended.status)  # freeing the objects of a large input takes seconds
+        os._exit(ended.code)  # freeing the objects of a large input takes seconds
     if signals.hung_up() and status in (ExitCode.UNWRITABLE, ExitCode.TERMINATED):
         status = ExitCode.HUNG_UP  # the terminal is gone that was to be written to
     if status in _BROKEN_OFF:
@@ -247,10 +247,9 @@ def outcome(words: list[str]) -> int:
     except BrokenPipeError:
         return ExitCode.PIPE_CLOSED
     except KeyboardInterrupt:
-        end_line()
+        if not signals.terminated():
+            end_line()
         return signals.raised() or ExitCode.INTERRUPTED
-    except Terminated as ended:
-        return ended.status
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.ctx.get_help() if error.ctx else "", err=True)
         return ExitCode.USAGE

@@ -18,7 +18,7 @@ from dcpdump.batch.dissector import BlockDissector
 from dcpdump.batch.read_blocks import arrives_plain, blocks_as_they_come, blocks_of
 from dcpdump.capture.file import Capture
 from dcpdump.capture.source import CHUNK, bytes_read, followed
-from dcpdump.cli.signals import EndedAtOnce, Stop, Terminated, raise_again
+from dcpdump.cli.signals import EndedAtOnce, Stop, raise_again, terminated
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import SHOWN, hide_tls, status_of, summarise
 from dcpdump.cli.terminal import clear_status, end_line, note, status, terminal_size
@@ -205,9 +205,9 @@ class Reading(Generic[P]):
         except (BrokenPipeError, OutputError, EndedAtOnce):
             raise
         except BaseException as error:
-            if self._sink is not None and isinstance(error, Terminated):
+            if self._sink is not None and terminated():
                 self._sink.leave_pager()
-            self._conclude(summary, interrupted=isinstance(error, (KeyboardInterrupt, Terminated)))
+            self._conclude(summary, interrupted=isinstance(error, KeyboardInterrupt))
             raise
 
     def analyse(self) -> None:

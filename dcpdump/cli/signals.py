@@ -1,6 +1,6 @@
 """Handle the signals that end a run: after the first, what was done is still reported; a second ends at once.
 
-The first raises an exception, or is noted where a ``Stop`` is open. What raises is noted too: while a module is
+The first raises KeyboardInterrupt, or is noted where a ``Stop`` is open. What raises is noted too: while a module is
 imported it cannot raise, and libraries drop exceptions. Who reads captures, or completes an output, raises it then.
 """
 
@@ -21,58 +21,10 @@ if hasattr(signal, "SIGHUP"):  # not on Windows
     _STATUS[signal.SIGHUP] = ExitCode.HUNG_UP
 
 
-class _Ended(BaseException):
-    """A signal was received. ``status``: the exit code."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
-
-
-class Terminated(_Ended):
-    """The first signal was received; SIGINT is a KeyboardInterrupt inside of commands."""
-
-
-class EndedAtOnce(_Ended):
+class EndedAtOnce(SystemExit):
     """A second signal was received: nothing more is reported."""
 
-
-class Interruptible:
-    """A context in which Ctrl-C ends what ``run`` does, or is about to do, and nothing else, however often it comes."""
-
-    _running = False
-
-    def __enter__(self) -> "Interruptible":
-        self._before = signal.signal(signal.SIGINT, self._receive)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        signal.signal(signal.SIGINT, self._before)
-        self._forget()
-
-    def run(self, do: Callable[[], object]) -> bool:
-        """Do something, and return whether it was done: False if Ctrl-C ended it."""
-        try:
-            self._running = True
-            try:
-                raise_again()
-                do()
-            finally:
-                self._running = False
-        except KeyboardInterrupt:
-            self._forget()
-            return False
-        return True
-
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        global _raised
-        _raised = ExitCode.INTERRUPTED
-        if self._running and not _is_importing(frame):
-            raise_again()
-
-    def _forget(self) -> None:
-        global _raised
-        self._running, _raised = False, None
+    code: int
 
 
 class Stop:
@@ -113,7 +65,7 @@ def exit_at_signals() -> None:
 
 
 def raise_at_signals() -> None:
-    """Let the first signal raise KeyboardInterrupt or Terminated."""
+    """Let the first signal raise KeyboardInterrupt."""
     global _raised
     _raised = None
     sys.unraisablehook = _pass_over
@@ -123,7 +75,34 @@ def raise_at_signals() -> None:
 def raise_again() -> None:
     """Raise what a signal raised before, or would have: a library that it came in the middle of may have dropped it."""
     if _raised is not None:
-        raise KeyboardInterrupt if _raised == ExitCode.INTERRUPTED else Terminated(_raised)
+        raise KeyboardInterrupt
+
+
+def repeat(do: Callable[[], object], interrupted: Callable[[], object]) -> None:
+    """Do something; where Ctrl-C ends it, do ``interrupted`` and begin again, however often Ctrl-C comes."""
+    global _raised
+
+    def receive(_: int, frame: FrameType | None) -> None:
+        global _raised
+        _raised = ExitCode.INTERRUPTED
+        _raise_outside_imports(frame)
+
+    before = signal.signal(signal.SIGINT, receive)
+    try:
+        while True:
+            try:
+                if _raised is not None:
+                    _raised = None
+                    interrupted()
+                do()
+                _raised = None
+                return
+            except KeyboardInterrupt:
+                if terminated():
+                    raise
+                _raised = ExitCode.INTERRUPTED
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def end_at_signals() -> None:
@@ -154,6 +133,11 @@ def raised() -> int | None:
     return _raised
 
 
+def terminated() -> bool:
+    """Return whether the signal that raised an exception was SIGTERM or SIGHUP, after which nothing is shown."""
+    return _raised not in (None, ExitCode.INTERRUPTED)
+
+
 def _handle(handler: "Callable[[int, FrameType | None], object] | signal.Handlers", *always: int) -> dict[int, Any]:
     """Handle the signals that end a run, and return what handled them.
 
@@ -166,8 +150,12 @@ def _handle(handler: "Callable[[int, FrameType | None], object] | signal.Handler
 def _raise(number: int, frame: FrameType | None) -> None:
     global _raised
     _raised = _next_ends_all(number)
+    _raise_outside_imports(frame)
+
+
+def _raise_outside_imports(frame: FrameType | None) -> None:
     if not _is_importing(frame):
-        raise_again()
+        raise KeyboardInterrupt
 
 
 def _is_importing(frame: FrameType | None) -> bool:
@@ -179,7 +167,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 def _pass_over(dropped: "sys.UnraisableHookArgs") -> None:
     """Say nothing of what a signal raised where Python drops exceptions, while an object was freed: it is noted."""
-    if not issubclass(dropped.exc_type, (KeyboardInterrupt, Terminated)):
+    if not issubclass(dropped.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(dropped)
 
 

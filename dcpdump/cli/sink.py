@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import click
 
-from dcpdump.cli.signals import EndedAtOnce, Terminated, raise_again, raised
+from dcpdump.cli.signals import EndedAtOnce, raise_again, raised, terminated
 from dcpdump.cli.terminal import end_line, note
 from dcpdump.errors import OutputError, unwritable
 
@@ -266,7 +266,7 @@ class Sink:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, (Terminated, EndedAtOnce)):
+        if isinstance(error, EndedAtOnce) or (error is not None and terminated()):
             self.leave_pager()
         # Interrupted output is shown on standard output as far as it got; a file must be complete.
         if error is None or (
@@ -309,7 +309,7 @@ def saying_what_is_left(left: Callable[[], str]) -> Iterator[None]:
     except (EndedAtOnce, BrokenPipeError):
         raise
     except BaseException as error:
-        if isinstance(error, (KeyboardInterrupt, Terminated)) or raised() is not None:
+        if isinstance(error, KeyboardInterrupt) or raised() is not None:
             end_line()
             note(f"interrupted · {left()}")
         raise

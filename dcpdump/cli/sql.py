@@ -18,7 +18,7 @@ from dcpdump.cli.export import TABLES, need_pyarrow
 from dcpdump.cli.grouped import command
 from dcpdump.cli.options import Invocation, format_option, option, selection, value_bytes_option
 from dcpdump.cli.reading import progress
-from dcpdump.cli.signals import Interruptible
+from dcpdump.cli.signals import repeat
 from dcpdump.cli.terminal import complain, end_line
 from dcpdump.errors import CaptureError, DcpdumpError, ExitCode
 
@@ -131,9 +131,8 @@ def prompt(answer: Callable[[str], int]) -> int:
     queries = _Prompt(answer, terminal=terminal)
     if terminal:
         click.echo(_HELP, nl=False)
-    with Interruptible() as interruptible, _history() if terminal else nullcontext():
-        while not interruptible.run(queries.cmdloop):
-            queries.interrupt()
+    with _history() if terminal else nullcontext():
+        repeat(queries.cmdloop, queries.interrupt)
     return ExitCode.DONE
 
 

@@ -248,7 +248,7 @@ class Engine:
 
     def _is_of_signal(self, error: Exception) -> bool:
         """Return whether a signal ended a call: DuckDB may pass on only the text of its exception."""
-        words = "interrupted", "KeyboardInterrupt", "Terminated"
+        words = "interrupted", "KeyboardInterrupt"
         return self._calls.interrupted or any(word in str(error) for word in words)
 
     def _moment(self, text: str, kind: str) -> int | None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from dcpdump.cli.main import outcome
-from dcpdump.cli.signals import Interruptible
+from dcpdump.cli.signals import repeat
 from dcpdump.processes import signals_held
 from tests.bench.captures import capture
 from tests.support.console import printed, refusal, run
@@ -396,17 +396,17 @@ def test_ctrl_c_ends_what_is_done_or_about_to_be_done_and_nothing_else() -> None
     def fail() -> None:
         raise ValueError("in vain")
 
+    def interrupted() -> None:
+        done.append("interrupted")
+        if len(done) == 1:
+            signal.raise_signal(signal.SIGINT)
+            done.append("went on")
+
     before = signal.getsignal(signal.SIGINT)
-    with Interruptible() as interruptible:
-        assert not interruptible.run(do)
-        assert interruptible.run(lambda: done.append("first"))
-        signal.raise_signal(signal.SIGINT)
-        assert not interruptible.run(lambda: done.append("not done"))
-        assert interruptible.run(lambda: done.append("second"))
-        with pytest.raises(ValueError, match="in vain"):
-            interruptible.run(fail)
-        signal.raise_signal(signal.SIGINT)
-    assert (done, signal.getsignal(signal.SIGINT)) == (["first", "second"], before)
+    repeat(lambda: done.append("done") if done else do(), interrupted)
+    with pytest.raises(ValueError, match="in vain"):
+        repeat(fail, interrupted)
+    assert (done, signal.getsignal(signal.SIGINT)) == (["interrupted", "interrupted", "done"], before)
 
 
 @pytest.mark.parametrize(
