@@ -176,42 +176,9 @@ def config_path() -> str | None:
     return path if os.path.exists(path) else None  # nor where a folder may not be entered: it is another user's
 
 
-def is_given_only(command: str | None, param: click.Parameter) -> bool:
+def _is_given_only(command: str | None, param: click.Parameter) -> bool:
     """Return whether an option of a command has to be given on the command line."""
     return param.name in GIVEN_ONLY or (command in _JUDGES and param.name in _JUDGED)
-
-
-def take_from_environment(command: str | None, params: Iterable[click.Parameter]) -> None:
-    """Have options taken from variables by their long names, but those that the command line alone may give."""
-    for param in params:
-        if not isinstance(param, click.Option):
-            continue
-        if is_given_only(command, param):
-            param.allow_from_autoenv = False
-        elif param.envvar is None and param.name not in (names := _long_names(param)) and names:
-            param.envvar = _beginning(command) + names[0].upper()
-
-
-def refuse_unknown_variables(command: click.Command) -> None:
-    """Raise ConfigError for a variable of a command that sets nothing: it may be misspelt."""
-    begin = _beginning(command.name)
-    options = {name.upper(): param for param in command.params for name in (*_long_names(param), param.name or "")}
-    for variable in sorted(os.environ):
-        text = os.environ[variable]
-        if variable.startswith(begin) and text:
-            param = _set_by(variable.removeprefix(begin), options, command.name, f"{variable}:", begin + "{}")
-            values = param.type.split_envvar_value(text) if param.multiple else [text]  # as click takes them
-            _refuse_values(variable, values, param)
-
-
-def _beginning(command: str | None) -> str:
-    """Return what the names of a command's variables begin with."""
-    return f"DCPDUMP_{command or ''}_".upper()
-
-
-def _long_names(param: click.Parameter) -> list[str]:
-    """Return the long names of an option, as they stand in variables, but in lower case."""
-    return [word.lstrip("-").replace("-", "_") for word in param.opts if word.startswith("--")]
 
 
 def sections(path: str, commands: Iterable[str]) -> Sections:
@@ -227,15 +194,25 @@ def sections(path: str, commands: Iterable[str]) -> Sections:
     return found
 
 
-def defaults(path: str, command: click.Command, section: dict[str, Any]) -> dict[str, Any]:
-    """Return the defaults of a command by the names of its parameters. Raises ConfigError."""
+def defaults(path: str | None, command: click.Command, section: dict[str, Any]) -> dict[str, Any]:
+    """Return what a section of a file, and variables, set, by the names of a command's parameters. Raises ConfigError.
+
+    A variable of the command that sets nothing is refused too: it may be misspelt.
+    """
     options = {word.lstrip("-"): param for param in command.params for word in param.opts if word.startswith("--")}
-    out: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for key, value in section.items():
         where = f"{path}: [{command.name}] {key}"
         param = _set_by(key.replace("_", "-"), options, command.name, where, f"[{command.name}] {{}}")
-        out[param.name or ""] = _value(where, value, param)
-    return out
+        found[param.name or ""] = _value(where, value, param)
+    begin = f"DCPDUMP_{command.name}_".upper()
+    in_capitals = {name.replace("-", "_").upper(): param for name, param in options.items()}
+    for variable in sorted(os.environ):
+        text, name = os.environ[variable], variable.removeprefix(begin)
+        if name != variable and text:
+            param = _set_by(name, in_capitals, command.name, f"{variable}:", begin + "{}")
+            found[param.name or ""] = _value(f"{variable}:", text, param, is_text=True)
+    return found
 
 
 def _set_by(
@@ -247,36 +224,32 @@ def _set_by(
     """
     param = options.get(name)
     if param is None:
-        allowed = [each for each, other in options.items() if not is_given_only(command, other)]
+        allowed = [each for each, other in options.items() if not _is_given_only(command, other)]
         raise ConfigError(f"{where.removesuffix(':')}: there is no such option", _nearest(name, allowed, form))
-    if is_given_only(command, param):
+    if _is_given_only(command, param):
         raise ConfigError(f"{where} can be given on the command line only")
     return param
 
 
-def _value(where: str, value: Any, param: click.Parameter) -> Any:
-    """Return a value as click takes a default; what it means is checked there."""
-    several = value if isinstance(value, list) else [value]
+def _value(where: str, value: Any, param: click.Parameter, *, is_text: bool = False) -> Any:
+    """Return a value as click takes a default. ``is_text``: as variables have it, whatever the option takes."""
+    if is_text and param.multiple:
+        value = param.type.split_envvar_value(value)
+    several = list(value) if isinstance(value, (list, tuple)) else [value]
+    is_flag = isinstance(param, click.Option) and param.is_flag
     if not all(isinstance(each, (str, int, float, bool)) for each in several):
         raise ConfigError(f"{where} is neither a text, a number nor true or false")
-    if isinstance(param, click.Option) and param.is_flag:
-        if not isinstance(value, bool):
-            raise ConfigError(f"{where} is true or false")
-        return value
-    if any(isinstance(each, bool) for each in several) or (isinstance(value, list) and not param.multiple):
+    if is_flag and not (is_text or isinstance(value, bool)):
+        raise ConfigError(f"{where} is true or false")
+    if not is_flag and (any(isinstance(each, bool) for each in several) or (several != [value] and not param.multiple)):
         raise ConfigError(f"{where} is a text or a number")
-    _refuse_values(where, map(str, several), param)
-    return [str(each) for each in several] if param.multiple else str(value)
-
-
-def _refuse_values(where: str, values: Iterable[str], param: click.Parameter) -> None:
-    """Raise ConfigError for a value that an option does not take."""
+    texts = [str(each) for each in several]
     try:
-        for each in values:
-            param.type.convert(each, param, None)
+        made = [param.type.convert(text, param, None) for text in texts]
     except click.BadParameter as error:
-        is_flag = isinstance(param, click.Option) and param.is_flag
-        raise ConfigError(f"{where}: {'is true or false' if is_flag else error.message}") from error
+        what = f"{where} is true or false" if is_flag else f"{where.removesuffix(':')}: {error.message}"
+        raise ConfigError(what) from error
+    return made[0] if is_flag else texts if param.multiple else texts[0]
 
 
 def _nearest(word: str, known: Iterable[str], form: str) -> str:
@@ -326,7 +299,7 @@ class BriefHelp(click.Command):
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
-        how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False, "allow_from_autoenv": False}
+        how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
         self.params.append(click.Option(["brief", "-h"], callback=_show, help="Show what is used most.", **how))
 
     def get_brief_help(self, ctx: click.Context) -> str:
@@ -388,7 +361,6 @@ class GroupedCommand(BriefHelp):
         super().__init__(name, callback=invoke, params=own, help=text)
         self.examples = examples
         complete(self.params)
-        take_from_environment(self.name, self.params)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words of the command line; errors of all kinds know their command, for the hint."""

@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem, shell_complete
 
 from dcpdump import __version__
 from dcpdump.cli import signals
-from dcpdump.cli.grouped import BriefHelp, config_path, defaults, refuse_unknown_variables, sections, words_of
+from dcpdump.cli.grouped import BriefHelp, config_path, defaults, sections, words_of
 from dcpdump.cli.signals import EndedAtOnce
 from dcpdump.cli.sink import NO_PAGER, PLAIN, refuse_closed_output
 from dcpdump.cli.terminal import complain, end_line, note, trace
@@ -136,14 +136,12 @@ class LazyGroup(BriefHelp, click.Group):
     def _with_defaults(
         self, ctx: click.Context, name: str, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return a command, with the defaults that a file has for it."""
+        """Return a command, with the defaults that a file and variables have for it."""
         command = self.get_command(ctx, name)
         if command is not None and not ctx.resilient_parsing:
-            refuse_unknown_variables(command)
-        path = None if ctx.resilient_parsing or name == "help" else config_path()  # help says how to mend it
-        if path is not None and command is not None:
-            found = sections(path, COMMANDS)
-            ctx.default_map = {name: defaults(path, command, found.get(name, {}))}
+            path = None if name == "help" else config_path()  # help says how to mend it
+            section = {} if path is None else sections(path, COMMANDS).get(name, {})
+            ctx.default_map = {name: defaults(path, command, section)}
         return name, command, args
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -162,11 +160,9 @@ _ANYWHERE = frozenset({"--debug", "--no-pager"})
 _OF_GROUP = frozenset({"-h", "--help", "-v", "--version", "--"})
 #: The variable by which a shell asks for completions.
 _COMPLETION = "_DCPDUMP_COMPLETE"
-#: Options are taken from DCPDUMP_COMMAND_OPTION too.
-_SETTINGS: dict[str, Any] = {"auto_envvar_prefix": "DCPDUMP"}
 
 
-@click.group(cls=LazyGroup, context_settings=_SETTINGS)
+@click.group(cls=LazyGroup)
 @click.option("-v", is_flag=True, expose_value=False, help="With --version: say whether it is compiled.")
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Print the version."
