@@ -4,6 +4,8 @@ Damaged bytes are data, not errors.
 """
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 
 
@@ -81,6 +83,15 @@ def unwritable(error: OSError, where: str) -> OutputError:
     elif isinstance(error, (FileExistsError, NotADirectoryError)):
         hint = "name a folder, or one that is not there yet"
     return OutputError(f"cannot write: {system_words(error)}", where, hint)
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Raise OutputError for an error of the system in the block, in which the path is written."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(error, path) from error
 
 
 #: The loader's message when there is no address space for a shared object.

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from dcpdump.arrow import other_tables, schema, verdicts
 from dcpdump.arrow.column_builder import Vocabulary
-from dcpdump.errors import OutputError, unwritable
+from dcpdump.errors import OutputError, writing
 from dcpdump.escape import safe, safe_json
 from dcpdump.processes import signals_held, started
 from dcpdump.unfinished import UnfinishedFolder
@@ -217,10 +217,8 @@ class Tables:
     def __init__(self, path: str, form: str, names: Iterable[str] = SCHEMAS, *, force: bool = False) -> None:
         self._final = Path(os.path.abspath(path))
         _refuse_to_harm(self._final, path, force)
-        try:
+        with writing(path):
             self._unfinished = UnfinishedFolder(self._final)
-        except OSError as error:
-            raise unwritable(error, path) from error
         self._part = self._unfinished.path
         self._path = path
         self._writers: dict[str, TableWriter] = {}
@@ -236,26 +234,20 @@ class Tables:
 
     def feed(self, name: str, batch: pa.RecordBatch) -> None:
         """Write the next rows of a table."""
-        try:
+        with writing(self._path):
             self._writers[name].feed(batch)
-        except OSError as error:
-            raise unwritable(error, self._path) from error
 
     def publish(self) -> None:
         """Close all files, and rename the folder to its final name."""
-        try:
+        with writing(self._path):
             for writer in self._writers.values():
                 writer.close()
             self._put(self._part)
-        except OSError as error:
-            raise unwritable(error, self._path) from error
 
     def withdraw(self) -> None:
         """Remove the tables of an earlier export, so that old rows are not taken for new ones: this one has none."""
-        try:
+        with writing(self._path):
             self._put(None)
-        except OSError as error:
-            raise unwritable(error, self._path) from error
 
     def _put(self, folder: Path | None) -> None:
         """Replace an earlier export by a folder, or by none; until then the old one is kept aside."""

@@ -293,8 +293,8 @@ class Hiding(NamedTuple):
     """What hides, and the options by which another command hides the same."""
 
     redactor: "Redactor | None" = None
-    shown: tuple[str, ...] = ()  #: of a command that is shown to people
-    run: tuple[str, ...] = ()  #: of a command that is run at once: it has the same hashes
+    shown: Sequence[str] = ()  #: of a command that is shown to people
+    run: Sequence[str] = ()  #: of a command that is run at once: it has the same hashes
 
 
 _NOTHING_HIDDEN = Hiding()
@@ -309,17 +309,14 @@ def hiding(options: Mapping[str, Any]) -> Iterator[Hiding]:
         return
     from dcpdump.redact import Redactor
 
-    words = ("--redact",) if level == "partial" else ("--redact-level", level)
-    if path is not None:
-        words = (*words, "--salt-file", path)
-        yield Hiding(Redactor(salt_of(path), full=level == "full"), words, words)
-        return
-    salt = os.urandom(32).hex().encode()
+    salt = os.urandom(32).hex().encode() if path is None else salt_of(path)
+    shown = ["--redact"] if level == "partial" else ["--redact-level", level]
+    shown += [] if path is None else ["--salt-file", path]
     with TemporaryFile(buffering=0) as file:  # without a name: nothing is left of it
         file.write(salt)
         name = f"/proc/{os.getpid()}/fd/{file.fileno()}"
-        run = ("--salt-file", name) if os.path.exists(name) else ()
-        yield Hiding(Redactor(salt, full=level == "full"), words, (*words, *run))
+        run = ["--salt-file", name] if path is None and os.path.exists(name) else []
+        yield Hiding(Redactor(salt, full=level == "full"), shown, [*shown, *run])
 
 
 class BrowseOptions(NamedTuple):

@@ -14,7 +14,7 @@ from dcpdump.cli.reading import progress
 from dcpdump.cli.sink import Sink, saying_what_is_left
 from dcpdump.cli.summary import damage_lines, nothing_found, status_of
 from dcpdump.cli.terminal import note
-from dcpdump.errors import CaptureError, OutputError, unwritable
+from dcpdump.errors import CaptureError, OutputError, writing
 from dcpdump.escape import bytes_of
 from dcpdump.redact import Pseudonyms
 from dcpdump.rewrite.redaction import Flaw, Redaction
@@ -136,10 +136,8 @@ def _target(paths: Sequence[str], out: str, force: bool) -> Iterator[Callable[[s
             return part
 
         yield write
-        try:
+        with writing(out):
             os.rename(folder, out)
-        except OSError as failed:
-            raise unwritable(failed, out) from failed
 
 
 def _names(paths: Sequence[str]) -> dict[str, str]:

@@ -15,7 +15,7 @@ import click
 
 from dcpdump.cli.signals import EndedAtOnce, raise_again, raised, terminated
 from dcpdump.cli.terminal import end_line, note
-from dcpdump.errors import OutputError, unwritable
+from dcpdump.errors import OutputError, unwritable, writing
 
 # -- characters that the encoding of a terminal, or of a locale, does not have ------------------------
 # This is an error handler of Python's codecs, so that output, notes and help all replace them alike.
@@ -153,15 +153,14 @@ class Sink:
         refuse_empty(path)
         self._final = Path(path)
         if _is_device(self._final):
-            self._file = _opened(self._final)  # a device must not be replaced
+            with writing(path):  # a device must not be replaced
+                self._file = self._final.open("wb", buffering=0)
             return
         _refuse_to_harm(self._final, force, inputs)
         from dcpdump.unfinished import unfinished_file  # here, as most output goes to standard output
 
-        try:
+        with writing(path):
             handle, self._part = unfinished_file(self._final)
-        except OSError as error:
-            raise unwritable(error, path) from error
         self._file = os.fdopen(handle, "wb", buffering=0)
 
     @property
@@ -221,8 +220,7 @@ class Sink:
             raise
         except OSError as error:
             self.abandon()
-            where = str(self._final) if self._final else "standard output"
-            raise unwritable(error, where) from error
+            raise unwritable(error, str(self._final or "standard output")) from error
 
     def _begin_pager(self) -> None:
         """Send the output from now on to a pager, if there is to be one."""
@@ -344,13 +342,6 @@ def _is_device(path: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return open(path, "wb", buffering=0)
-    except OSError as error:
-        raise unwritable(error, str(path)) from error
 
 
 def _refuse_to_harm(final: Path, force: bool, inputs: Iterable[str]) -> None:

@@ -343,10 +343,6 @@ class Exporting(ChoosingConsumer[Part]):
         for name, rows in self._others.rows(captures):
             self._tables.feed(name, rows)
 
-    @property
-    def _is_full(self) -> bool:
-        return self._chosen.count is not None and self.frames >= self._chosen.count
-
     def _decode(self, parts: list[Part]) -> bytes:
         before = self._table.cut
         batch = self._table.feed(joined(parts))

@@ -5,7 +5,7 @@ import tempfile
 from array import array
 from bisect import bisect_right
 
-from dcpdump.errors import unwritable
+from dcpdump.errors import writing
 
 _PIECE = 64 * 1024  #: pending bytes of one stream, before they are written
 _PENDING = 16 * 1024 * 1024  #: pending bytes of all streams
@@ -28,10 +28,8 @@ class Spill:
     """A store of streams' bytes: put them in ascending order, get any range. Bytes never put read as zeros."""
 
     def __init__(self, folder: str) -> None:
-        try:
+        with writing(folder):
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - closed by __exit__
-        except OSError as error:
-            raise unwritable(error, folder) from error
         self._streams: dict[int, _Stream] = {}
         self._end = 0
         self._pending = 0

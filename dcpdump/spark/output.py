@@ -9,9 +9,9 @@ capture_id with rows there has its rows in all tables.
 
 import os
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from dcpdump.arrow.folder import SCHEMAS, ParquetFile
-from dcpdump.errors import unwritable
+from dcpdump.errors import writing
 from dcpdump.processes import signals_held
 from dcpdump.spark.filesystem import RemotePath, below, is_remote, make_folders, place
 from dcpdump.unfinished import UnfinishedFolder
@@ -44,15 +44,6 @@ class _PartFile(ParquetFile):
     def __init__(self, path: str, date: str, stream: Any, columns: pa.Schema) -> None:
         super().__init__(stream, columns)
         self.path, self.date, self.stream, self.rows = path, date, stream, 0
-
-
-@contextmanager
-def writing(path: str) -> Iterator[None]:
-    """Report an OSError, in a ``with``, as a file that cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise unwritable(error, path) from error
 
 
 class Parts(AbstractContextManager["Parts"]):

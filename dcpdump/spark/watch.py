@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from dcpdump.errors import CaptureError
+from dcpdump.errors import CaptureError, writing
 from dcpdump.spark.chain import chains
 from dcpdump.spark.filesystem import Input, RemotePath, below, inputs, make_folders, place
 from dcpdump.spark.indexing import Outcome
 from dcpdump.spark.job import DecodingJob, JobEngine, run
-from dcpdump.spark.output import CaptureOutput, writing
+from dcpdump.spark.output import CaptureOutput
 
 #: The most captures of a batch, since rows appear after each batch.
 MOST = 64
