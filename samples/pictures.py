@@ -50,7 +50,7 @@ def printed(name: str) -> str:
 def browsed() -> str:
     """Return a screen of ``browse``, as SVG."""
     from dcpdump.cli.browse import BrowseOptions, Browsing, Copies
-    from dcpdump.cli.options import InputOptions
+    from dcpdump.cli.options import Invocation
 
     async def drawn() -> str:
         async with app.run_test(size=(_WIDTH, 30)) as pilot:
@@ -62,7 +62,7 @@ def browsed() -> str:
             await pilot.pause()
             return app.export_screenshot(title="dcpdump browse")
 
-    with Browsing([BROWSED], Copies([BROWSED], [BROWSED], True), InputOptions(), BrowseOptions()) as browsing:
+    with Browsing([BROWSED], Copies([BROWSED], [BROWSED], True), Invocation({}), BrowseOptions()) as browsing:
         app = browsing.app("", 64)
         return _without_fonts(asyncio.run(drawn()))
 

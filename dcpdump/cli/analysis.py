@@ -151,8 +151,8 @@ class LedgerConsumer(Consumer[Any]):
     evicted_are = "not listed"
 
     def __init__(self, asked: Invocation, look: Callable[[Any], None] | None = None) -> None:
-        self._asked, self._wanted, self._shown = asked, _choosing(asked.options), asked.shown
-        self._look, self.redactor = look, asked.shown.redactor
+        self._asked, self._wanted = asked, _choosing(asked.options)
+        self._look, self.redactor, self._times = look, asked.redactor, asked.times
         self.dissection = asked.dissect(self._dissecting())
         self.ledger = Ledger(with_rules=self.with_rules)
         self.evicted = EvictedStreams()  #: of those to show
@@ -191,7 +191,7 @@ class LedgerConsumer(Consumer[Any]):
         with source.opened(self.dissection):
             reading.analyse()
         times = self.times
-        click.get_current_context().with_resource(writing_times(self._shown.times, times.first_ns, times.last_ns))
+        click.get_current_context().with_resource(writing_times(self._times, times.first_ns, times.last_ns))
         return reading
 
     def nothing(self) -> Line:
@@ -228,7 +228,7 @@ class LedgerConsumer(Consumer[Any]):
             for each in self.connections
             if each.setup.is_open and each.server_address
         }
-        shown = self._shown.redactor
+        shown = self.redactor
         return [
             each if shown is None else each._replace(src=shown.endpoint(each.src), dst=shown.endpoint(each.dst))
             for each in self.dissection.unanswered
@@ -325,7 +325,7 @@ class LedgerConsumer(Consumer[Any]):
         """Note when the capture begins, and when its last packet came."""
         if self.begins_ns is None:
             self.begins_ns = block.begins_ns
-            self._shown.times.begin(block.begins_ns)
+            self._times.begin(block.begins_ns)
         self._last_ns = block.where(-1).ts_ns
         self.times.meet(block)
         self._feed.meet(block)
@@ -367,10 +367,10 @@ class LedgerConsumer(Consumer[Any]):
         self._end()  # before names become hashes
         self.closed = self._closed()
         self.unanswered = self._unanswered()
-        if self._shown.redactor is not None:
-            hide_tls(self.dissection, self._shown.redactor)
+        if self.redactor is not None:
+            hide_tls(self.dissection, self.redactor)
             self._wanted = self._wanted.settled(self.ledger.connections.values())
-            self._hide(self._shown.redactor)
+            self._hide(self.redactor)
 
     def _learn_all(self, steps: Sequence[Step]) -> None:
         learn = self._learn
@@ -470,10 +470,10 @@ def analysis(
                 reading = consumer.read(source, sink, fail_fast=options["fail_fast"])
                 answer = function(consumer, asked, **{name: options[name] for name in own})
                 if consumer.ledger.frames or answer.always:  # else the summary says that there is nothing
-                    if asked.shown.format == "sarif" and answer.sarif is not None:
+                    if asked.format == "sarif" and answer.sarif is not None:
                         sink.write(dump(answer.sarif()) + "\n")
                     else:
-                        report(sink, asked.shown, rows, answer.lines, answer.objects)
+                        report(sink, asked, rows, answer.lines, answer.objects)
                 wrong = consumer.wrong() if options["fail_fast"] else None
                 status = reading.conclude(asked.summary)
                 if wrong is not None:

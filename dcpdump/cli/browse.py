@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,7 +19,6 @@ from dcpdump.browse.analysis import Analysing
 from dcpdump.capture.paths import expand
 from dcpdump.cli.grouped import command, complete
 from dcpdump.cli.options import (
-    InputOptions,
     Invocation,
     Selection,
     level_of,
@@ -261,17 +259,16 @@ def browse(asked: Invocation, no_mouse: bool, max_spool: int) -> int:
         raise DcpdumpError("browsing needs Textual", "", INSTALL_BROWSE, (f"without it: {_INSTEAD}",))
     options, captures = asked.options, asked.captures
     words, tz, keylogs = words_of(options), options["tz"], options["keylog"]
-    _, shown, given = asked.frames, asked.shown, asked.given
-
+    _ = asked.frames, asked.times, asked.keys
     with hiding(options) as hidden, standard_input(captures, max_spool) as copies:
         copies = copies._replace(paths=expand(copies.paths), again=expand(copies.again))
         if not (copies.terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):
             raise click.UsageError(f"browsing needs a terminal; instead: {_INSTEAD}")
         with (
-            writing_times(shown.times, None, None),
-            Browsing(captures, copies, given, BrowseOptions(tz, keylogs, hidden, max_spool)) as browsing,
+            writing_times(asked.times, None, None),
+            Browsing(captures, copies, asked, BrowseOptions(tz, keylogs, hidden, max_spool)) as browsing,
         ):
-            return browsing.run(words, shown.value_bytes, mouse=not no_mouse)
+            return browsing.run(words, asked.value_bytes, mouse=not no_mouse)
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
@@ -364,12 +361,12 @@ class Browsing:
         self,
         named: Sequence[str],
         copies: Copies,
-        given: InputOptions,
+        asked: Invocation,
         options: BrowseOptions = _ORDINARY,
     ) -> None:
         from dcpdump.browse.rows import IndexedFrames  # which knows how messages are written
 
-        self._named, self._given, self._options = named, given, options
+        self._named, self._asked, self._options = named, asked, options
         self._copies, self._paths = copies, copies.again
         self._analysing = Analysing(self._analyse)
         self._frames = IndexedFrames(self._service)
@@ -387,9 +384,9 @@ class Browsing:
         from dcpdump.index.building import IndexOptions
         from dcpdump.index.capture_index import CaptureIndex
 
-        given = self._given
-        options = IndexOptions(given.limits, given.secrets, parts=_PARTS, spool_bytes=self._options.spool_bytes)
-        index = CaptureIndex(given.open(self._copies.paths), options, helped=True, columns=columns)
+        asked = self._asked
+        options = IndexOptions(asked.limits, asked.secrets, parts=_PARTS, spool_bytes=self._options.spool_bytes)
+        index = CaptureIndex(asked.open(self._copies.paths), options, helped=True, columns=columns)
         return FrameService(index, lambda text: filter_of(text, self._options.tz).masks, self._options.hidden.redactor)
 
     def run(self, words: Sequence[str], value_bytes: int | None, *, mouse: bool) -> int:
@@ -419,7 +416,7 @@ class Browsing:
         from dcpdump.browse.browser import OpenCaptures
 
         options = self._options
-        again = ["--salvage"] * self._given.salvage + [word for name in options.keylogs for word in ("--keylog", name)]
+        again = ["--salvage"] * self._asked.salvage + [word for name in options.keylogs for word in ("--keylog", name)]
         commands = commands_of(self._named, self._paths, again, options.tz, options.hidden)
         return BrowseApp(
             OpenCaptures(
@@ -430,7 +427,7 @@ class Browsing:
                 value_bytes,
                 self._paths,
                 text,
-                self._given.follow,
+                bool(self._asked.options.get("follow")),
             )
         )
 
@@ -457,8 +454,8 @@ class Browsing:
         from dcpdump.cli.reading import CaptureSource
         from dcpdump.cli.summary import summarise
 
-        dissection = Dissection(self._given.limits, secrets=self._given.secrets)
-        captures = self._given.open(self._paths)
+        dissection = self._asked.dissect(Dissection)
+        captures = self._asked.open(self._paths)
         for block in CaptureSource(captures).blocks():
             for _ in () if block is None else dissection.feed_block(block):
                 dissection.gaps.clear()
@@ -479,4 +476,6 @@ class Browsing:
         from dcpdump.cli.diagnose import analyse
 
         self._copies.check()
-        return analyse(self._paths, replace(self._given, follow=False), self._options.hidden.redactor, report)
+        everything = Invocation({"salvage": self._asked.salvage, "memory": self._asked.memory})
+        everything.keys, everything.redactor = self._asked.keys, self._options.hidden.redactor
+        return analyse(self._paths, everything, report)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from os.path import basename
 
 from dcpdump import __version__
@@ -65,9 +64,10 @@ def carve(asked: Invocation, out: str, force: bool, quiet: bool, with_secrets: b
     comment that it was carved: what is not in it is not taken for lost, and nothing is judged by it. The set-up has
     the login: redact OUT before you share it. Of TLS connections OUT has the secrets that the input carried.
     """
-    chosen, given, paths = asked.frames, asked.given, asked.paths
-    carried, secrets = Secrets(), given.keys.secrets
-    inputs = replace(given, keys=KeyLogs(secrets=carried)).open(paths)
+    chosen, secrets, paths = asked.frames, asked.keys.secrets, asked.paths
+    carried, unaided = Secrets(), asked.but()
+    unaided.keys = KeyLogs(secrets=carried)
+    inputs = unaided.open(paths)
     for capture in inputs:
         if not capture.rereadable:
             raise CaptureError("carving reads its input more than once", capture.name, "save it to a file first")
@@ -78,7 +78,7 @@ def carve(asked: Invocation, out: str, force: bool, quiet: bool, with_secrets: b
         saying_what_is_left(lambda: sink.left),
         progress(() if quiet else paths),
     ):
-        carving = Carving(inputs, chosen.masks, chosen.count, chosen.begin, given.limits, secrets)
+        carving = Carving(inputs, chosen.masks, chosen.count, chosen.begin, asked.limits, secrets)
         carving.survey()
         for line in damage_lines(inputs):
             note(line)
@@ -91,7 +91,7 @@ def carve(asked: Invocation, out: str, force: bool, quiet: bool, with_secrets: b
         lines = _secrets(carving, secrets if with_secrets else carried)
         secrets.feed(lines)  # as whoever reads OUT has them: a resumed session under its own random
         carving.settle()
-        packets = sink.write_pieces(_pieces(carving, inputs, paths, lines, salvage=given.salvage))
+        packets = sink.write_pieces(_pieces(carving, inputs, paths, lines, salvage=asked.salvage))
     for line in mixed_lines(carving.dissector):
         note(line)
     asked.say(*collection_notes(chosen.texts, carving.dissector))

@@ -132,13 +132,13 @@ class CheckReading(Checking):
             return None
         rules = _chosen(asked) if explain is None else _named(explain, "--explain")
         with asked.sink(paged=False) as sink:
-            if asked.shown.format == "sarif":
+            if asked.format == "sarif":
                 sink.write(dump(findings.sarif((), rules, (), __version__)) + "\n")
                 return ExitCode.DONE
             text = (
                 findings.table(rules) if explain is None else (line for rule in rules for line in findings.page(rule))
             )
-            report(sink, asked.shown, [findings.RULES], lambda: text, lambda: map(findings.RULES.object, rules))
+            report(sink, asked, [findings.RULES], lambda: text, lambda: map(findings.RULES.object, rules))
         return ExitCode.DONE
 
 

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from dcpdump.batch.block import Block
@@ -13,12 +12,11 @@ from dcpdump.capture.paths import in_short
 from dcpdump.capture.source import bytes_read
 from dcpdump.cli.analysis import AnalysisResult, analysis
 from dcpdump.cli.check import Checking
-from dcpdump.cli.options import InputOptions, Invocation, option
+from dcpdump.cli.options import Invocation, option
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
 from dcpdump.diagnosis.trouble import Command, command_line
-from dcpdump.redact import Redactor
 from dcpdump.render.diagnosis import DIAGNOSIS, lines, objects
 from dcpdump.streams.causes import Degree
 
@@ -81,15 +79,11 @@ def names_of(paths: Sequence[str]) -> str:
 # The ledger of streams and the rules over all frames, as ``streams`` and ``check`` have them.
 
 
-def analyse(
-    paths: Sequence[str], given: InputOptions, redactor: Redactor | None, report: Callable[[float], None]
-) -> Analysis:
+def analyse(paths: Sequence[str], asked: Invocation, report: Callable[[float], None]) -> Analysis:
     """Return what the tabs show; ``report`` receives from time to time how much was read, up to 1."""
     size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
-    asked = Invocation({"format": "text"})
-    asked.given, asked.shown = given, replace(asked.shown, redactor=redactor)
     watched = Watched(asked, report, size)
-    watched.source = CaptureSource(given.open(paths))
+    watched.source = CaptureSource(asked.open(paths))
     Reading(watched.source, watched.dissection, watched).read()
     return analysis_of(watched.evidence())
 

@@ -11,7 +11,7 @@ from dcpdump.capture.paths import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report
-from dcpdump.cli.options import Display, Invocation, Selection, format_option, option, selection
+from dcpdump.cli.options import Invocation, format_option, option
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.summary import READ
 from dcpdump.cli.terminal import note
@@ -21,6 +21,7 @@ from dcpdump.compare.comparison import Comparison
 from dcpdump.compare.documents import Documents
 from dcpdump.errors import ExitCode
 from dcpdump.escape import safe
+from dcpdump.redact import Redactor
 from dcpdump.render.diff import DIFF, DiffRows, DocumentRows
 
 #: More frames than any capture has.
@@ -64,53 +65,52 @@ def diff(asked: Invocation, a: str, b: str, by: str, frames: int) -> int:
     """
     if a == b == "-":
         raise click.UsageError("standard input can be only one of the two")
-    choices = asked.frames, selection(asked.options)  # of each its own: relative times count from its start
     asked.captures = (a, b)
-    shown, given = asked.shown, asked.given
+    asked.settle()
     paths = [expand((each,)) for each in (a, b)]
     with ExitStack() as stack:
         sink = stack.enter_context(asked.sink())
-        folder, hides = tempfile.gettempdir(), shown.redactor is not None
+        folder, hides = tempfile.gettempdir(), asked.redactor is not None
         sides = [Documents(folder) if by == "key" else CaptureRows(folder, hides=hides) for _ in paths]
         for side in sides:
             stack.enter_context(side)
         readings = []
-        for name, side, chosen, names in zip((a, b), sides, choices, paths, strict=True):
+        for name, side, names in zip((a, b), sides, paths, strict=True):
             dissection = asked.dissect(AckDissection)
-            keeping = _Keeping(chosen, side, dissection, shown)
-            reading = Reading(CaptureSource(given.open(names)), dissection, keeping, sink)
+            keeping = _Keeping(asked.but(), side, dissection)
+            reading = Reading(CaptureSource(asked.open(names)), dissection, keeping, sink)
             reading.analyse()
             readings.append(reading)
             if reading.status not in (ExitCode.DONE, ExitCode.DAMAGED):
                 sink.abandon()  # half a comparison is none
                 note(f"of {safe(name)}:")
                 return reading.conclude(asked.summary)
-        rows = _compared(sides, shown, min(frames, _ALL))
-        with writing_times(shown.times, sides[0].first_ns, sides[0].last_ns):
-            report(sink, shown, DIFF, rows.lines, rows.objects)
+        rows = _compared(sides, asked.redactor, min(frames, _ALL))
+        with writing_times(asked.times, sides[0].first_ns, sides[0].last_ns):
+            report(sink, asked, DIFF, rows.lines, rows.objects)
         if rows.remark is not None:
             asked.say(f"dcpdump: note: {rows.remark[0]}", f"hint: {rows.remark[1]}")
         statuses = [reading.conclude(asked.summary) for reading in readings]
         return ExitCode.FINDINGS if rows.differs else max(statuses)
 
 
-def _compared(sides: Sequence[CaptureRows | Documents], shown: Display, most: int) -> DiffRows | DocumentRows:
+def _compared(
+    sides: Sequence[CaptureRows | Documents], redactor: Redactor | None, most: int
+) -> DiffRows | DocumentRows:
     """Compare what was read."""
     first, second = sides
     if isinstance(first, Documents) and isinstance(second, Documents):
-        return DocumentRows(first, second, shown.redactor, most)
+        return DocumentRows(first, second, redactor, most)
     assert isinstance(first, CaptureRows)
     assert isinstance(second, CaptureRows)
-    return DiffRows(Comparison(first, second), shown.redactor, most)
+    return DiffRows(Comparison(first, second), redactor, most)
 
 
 class _Keeping(Selected):
     """A consumer that keeps chosen frames, or documents, and what was lost."""
 
-    def __init__(
-        self, chosen: Selection, side: CaptureRows | Documents, dissection: AckDissection, shown: Display
-    ) -> None:
-        super().__init__(chosen, side.feed, READ, shown)
+    def __init__(self, asked: Invocation, side: CaptureRows | Documents, dissection: AckDissection) -> None:
+        super().__init__(asked, side.feed, READ)
         self._dissection = dissection
         self._side = side
         if isinstance(side, CaptureRows):

@@ -15,7 +15,7 @@ from dcpdump.check.engine import judge
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Display, Invocation, format_option, option, value_bytes_option
+from dcpdump.cli.options import Invocation, format_option, option, value_bytes_option
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import note
 from dcpdump.errors import CaptureError, ExitCode, PasteError, system_words
@@ -54,22 +54,22 @@ def explain(asked: Invocation, text: tuple[str, ...], source: str | None, form: 
     shown as they are, with what is wrong, and with the smallest edit that would make them consistent. Rules of `check`
     that need no other frame are applied to each; the exit code is 0 all the same.
     """
-    chosen, shown = asked.frames, asked.shown
+    asked.settle()
     pasted = _read(_paste(text, source), source, form)
     asked.say(f"input read as {pasted.dialect}" + "".join(f"; {remark}" for remark in pasted.notes))
-    explained = annotate(pasted.parts, show_secrets=shown.show_secrets, breaks=_is_violation)
-    output = OUTPUTS[shown.format]
-    with Sink(shown.path, force=shown.force, inputs=[source] if source else []) as sink:
-        view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)))
+    explained = annotate(pasted.parts, show_secrets=asked.show_secrets, breaks=_is_violation)
+    output = OUTPUTS[asked.format]
+    with Sink(asked.path, force=asked.force, inputs=[source] if source else []) as sink:
+        view = View(asked.value_bytes, Palette(asked.coloured(sink.is_terminal)))
         if output.header is not None:
             sink.write(output.header())
-        wanted = [one for one in explained if chosen.accepts(one.record)][: chosen.count]
+        wanted = [one for one in explained if asked.frames.accepts(one.record)][: asked.frames.count]
         for whole in wanted:
-            found, one = judge(whole.record), replace(whole, record=shown.shown(whole.record))
-            sink.write(_json(one, found, shown) if shown.format == "ndjson" else output.write(one.record, view))
-            if shown.format in _TEXTS:
-                sink.write(_rules(found, shown, view))
-                sink.write(_suggestion(one.suggestion, shown, view) if one.suggestion else "")
+            found, one = judge(whole.record), replace(whole, record=asked.shown(whole.record))
+            sink.write(_json(one, found, asked) if asked.format == "ndjson" else output.write(one.record, view))
+            if asked.format in _TEXTS:
+                sink.write(_rules(found, asked, view))
+                sink.write(_suggestion(one.suggestion, asked, view) if one.suggestion else "")
     if any(one.record.meaning.collection_inferred for one in explained):
         asked.say("note: no answer to HELLO was seen; whether keys start with a collection id is inferred")
     for at in (one.frame_at for one in explained if one.frame_at is not None):
@@ -112,10 +112,10 @@ def _read(paste: str | bytes, source: str | None, form: str | None) -> Pasted:
         raise PasteError(error.what, error.where or source or "", hint, tuple(more)) from error
 
 
-def _json(explained: Annotated, found: Sequence[Finding], shown: Display) -> str:
-    row = as_json(explained.record, value_bytes=shown.value_bytes)
+def _json(explained: Annotated, found: Sequence[Finding], asked: Invocation) -> str:
+    row = as_json(explained.record, value_bytes=asked.value_bytes)
     if found:
-        row["rules"] = frame_objects(found, with_message=shown.redactor is None)
+        row["rules"] = frame_objects(found, with_message=asked.redactor is None)
     if explained.suggestion is not None:
         suggestion: dict[str, Any] = {
             "edits": [
@@ -129,25 +129,25 @@ def _json(explained: Annotated, found: Sequence[Finding], shown: Display) -> str
                 for edit in explained.suggestion.edits
             ]
         }
-        if shown.redactor is None:
-            suggestion["frame"] = as_json(explained.suggestion.record, value_bytes=shown.value_bytes)
+        if asked.redactor is None:
+            suggestion["frame"] = as_json(explained.suggestion.record, value_bytes=asked.value_bytes)
         row["suggestion"] = suggestion
     return dump(row) + "\n"
 
 
-def _rules(found: Sequence[Finding], shown: Display, view: View) -> str:
+def _rules(found: Sequence[Finding], asked: Invocation, view: View) -> str:
     """Return the findings on a frame as text. Their messages may quote parts of keys."""
-    lines = frame_lines(found, with_message=shown.redactor is None)
+    lines = frame_lines(found, with_message=asked.redactor is None)
     return "".join(f"{view.palette.paint(line)}\n" for line in lines)
 
 
-def _suggestion(suggestion: Suggestion, shown: Display, view: View) -> str:
+def _suggestion(suggestion: Suggestion, asked: Invocation, view: View) -> str:
     count = len(suggestion.edits)
     head = [Line(LineKind.HINT, f"Consistent with {count} edit{'s' if count > 1 else ''}:")]
     head += [Line(LineKind.HINT, f"  {edit}") for edit in suggestion.edits]
-    if shown.redactor is None:
+    if asked.redactor is None:
         head.append(Line(LineKind.HINT, "which reads:"))
     text = "".join(f"{view.palette.paint(line)}\n" for line in head)
-    if shown.redactor is not None:  # a wrong suggestion would print bytes of a key as numbers
+    if asked.redactor is not None:  # a wrong suggestion would print bytes of a key as numbers
         return text
-    return text + OUTPUTS[shown.format].write(suggestion.record, view)
+    return text + OUTPUTS[asked.format].write(suggestion.record, view)

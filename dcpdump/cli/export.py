@@ -84,7 +84,7 @@ def export(asked: Invocation, schema: bool, tables: tuple[str, ...], jobs: int |
     streams and findings read all.
     """
     need_pyarrow()
-    given, chosen, shown = asked.given, asked.frames, asked.shown
+    asked.settle()
     if schema:
         from dcpdump.arrow.folder import SCHEMAS
         from dcpdump.arrow.schema import text
@@ -94,16 +94,16 @@ def export(asked: Invocation, schema: bool, tables: tuple[str, ...], jobs: int |
         return ExitCode.DONE
     if not asked.captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
-    folder = folder_of(shown.path)
+    folder = folder_of(asked.path)
     from dcpdump.arrow.folder import Tables
     from dcpdump.cli.reading import CaptureSource, Reading, worth_having
     from dcpdump.cli.tables import Exporting
     from dcpdump.streams.dissection import Watching
 
-    inputs = given.open(asked.paths)
+    inputs = asked.open(asked.paths)
     dissection = asked.dissect(Watching)
-    with Tables(folder, shown.format, tables, force=shown.force) as written:
-        exporting = Exporting(dissection, chosen, shown, written, worth_having(jobs, inputs))
+    with Tables(folder, asked.format, tables, force=asked.force) as written:
+        exporting = Exporting(dissection, asked, written, worth_having(jobs, inputs))
         reading = Reading(CaptureSource(inputs, patient=True), dissection, exporting)
         with saying_what_is_left(lambda: f"nothing was written to {folder}"):
             reading.read()

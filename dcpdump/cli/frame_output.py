@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import Piece
-from dcpdump.cli.options import Display, Selection
+from dcpdump.cli.options import Invocation
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
 from dcpdump.clock import TimeKind
@@ -53,8 +53,8 @@ P = TypeVar("P")
 class ChoosingConsumer(Consumer[P]):
     """A consumer of the frames that a selection chooses."""
 
-    def __init__(self, chosen: Selection, shown: Display) -> None:
-        self._chosen, self._times, self.redactor = chosen, shown.times, shown.redactor
+    def __init__(self, asked: Invocation) -> None:
+        self._asked, self._chosen, self.redactor = asked, asked.frames, asked.redactor
         self._masks: Masks | None = None
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
@@ -69,7 +69,7 @@ class ChoosingConsumer(Consumer[P]):
     def observe(self, block: Block) -> None:
         """Set the beginning of the capture."""
         self._chosen.begin(block.begins_ns)
-        self._times.begin(block.begins_ns)
+        self._asked.times.begin(block.begins_ns)
 
     def chosen_rows(self, part: "Part", before: int) -> Sequence[int]:
         """Return the rows of a part that are chosen. ``before``: how many rows were chosen of earlier parts."""
@@ -84,10 +84,8 @@ class ChoosingConsumer(Consumer[P]):
 class Selected(ChoosingConsumer["Part"]):
     """A consumer that passes on chosen rows, up to their count."""
 
-    def __init__(
-        self, chosen: Selection, put: "Callable[[Part, Sequence[int]], object]", verb: str, shown: Display
-    ) -> None:
-        super().__init__(chosen, shown)
+    def __init__(self, asked: Invocation, put: "Callable[[Part, Sequence[int]], object]", verb: str) -> None:
+        super().__init__(asked)
         self._put, self.verb = put, verb
 
     def consume(self, parts: "list[Part]") -> bool:
@@ -107,11 +105,11 @@ class FrameOutput(ChoosingConsumer[Any]):
     use.
     """
 
-    def __init__(self, chosen: Selection, shown: Display, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
-        super().__init__(chosen, shown)
-        self._shown, self._sink, self._jobs = shown, sink, jobs
-        self._output = OUTPUTS[shown.format]
-        self._view = View(shown.value_bytes, Palette(shown.coloured(sink.is_terminal)), file=several, times=shown.times)
+    def __init__(self, asked: Invocation, sink: Sink, *, several: bool = False, jobs: int = 1) -> None:
+        super().__init__(asked)
+        self._sink, self._jobs = sink, jobs
+        self._output = OUTPUTS[asked.format]
+        self._view = View(asked.value_bytes, Palette(asked.coloured(sink.is_terminal)), file=several, times=asked.times)
         self._many: _ManyFrames | None = None  # writes them where there are many
 
     def begin(self) -> None:
@@ -142,7 +140,7 @@ class FrameOutput(ChoosingConsumer[Any]):
     def _take(self, piece: Piece) -> bool:
         if not isinstance(piece, list):
             if self._many is None:
-                self._many = _ManyFrames(self._shown, self._view, self._sink, self._jobs)
+                self._many = _ManyFrames(self._asked, self._view, self._sink, self._jobs)
             if rows := self.chosen_rows(piece, self.frames):
                 self.frames += len(rows)
                 self._many.put(piece, rows)
@@ -151,7 +149,7 @@ class FrameOutput(ChoosingConsumer[Any]):
             self._many.write(all=True)  # these frames must not overtake the pending ones
         for record in piece:
             if self._chosen.accepts(record):
-                self._sink.write(self._output.write(self._shown.shown(record), self._view))
+                self._sink.write(self._output.write(self._asked.shown(record), self._view))
                 self.frames += 1
                 if self._is_full:
                     return True
@@ -161,14 +159,14 @@ class FrameOutput(ChoosingConsumer[Any]):
 class _ManyFrames:
     """Frames of parts on their way to the sink, which other processes make where there are many."""
 
-    def __init__(self, shown: Display, view: View, sink: Sink, jobs: int) -> None:
+    def __init__(self, asked: Invocation, view: View, sink: Sink, jobs: int) -> None:
         from dcpdump.batch.part import is_heavy, pieces_of, thing_of
         from dcpdump.processes import Workers
         from dcpdump.render.plain_formats import Bulk
 
         self._sink, self._is_heavy = sink, is_heavy
-        self._bulk = Bulk(shown.format, view, shown.redactor)
-        self._jobs = jobs if shown.times.kind is not TimeKind.DELTA else 1  # frame after frame
+        self._bulk = Bulk(asked.format, view, asked.redactor)
+        self._jobs = jobs if asked.times.kind is not TimeKind.DELTA else 1  # frame after frame
         self._workers: Workers[tuple[Part, Sequence[int]]] = Workers(self._jobs, self._made, pieces_of, thing_of)
         self._pending: deque[int] = deque()  # the number of rows in each text that is not written yet
 
@@ -226,14 +224,14 @@ class _Nearby:
 class ContextOutput(ChoosingConsumer["Part"]):
     """A consumer that writes chosen frames, and ``around`` frames of the same connection before and after each."""
 
-    def __init__(self, chosen: Selection, shown: Display, sink: Sink, around: int, *, several: bool = False) -> None:
-        super().__init__(chosen, shown)
-        self._shown, self._sink, self._around = shown, sink, around
-        self._write = OUTPUTS[shown.format].write
-        palette = Palette(shown.coloured(sink.is_terminal))
-        hits = View(shown.value_bytes, palette, file=several, times=shown.times, context=False)
+    def __init__(self, asked: Invocation, sink: Sink, around: int, *, several: bool = False) -> None:
+        super().__init__(asked)
+        self._sink, self._around = sink, around
+        self._write = OUTPUTS[asked.format].write
+        palette = Palette(asked.coloured(sink.is_terminal))
+        hits = View(asked.value_bytes, palette, file=several, times=asked.times, context=False)
         self._views = hits, replace(hits, context=True)
-        self._apart = "" if shown.format == "ndjson" else _APART
+        self._apart = "" if asked.format == "ndjson" else _APART
         self._nearby: OrderedDict[int, _Nearby] = OrderedDict()  # by connection, the one idle longest first
         self._hits = 0
         self._behind = 0  # frames that are still to be written behind hits, on all connections
@@ -292,7 +290,7 @@ class ContextOutput(ChoosingConsumer["Part"]):
         self._hits += 1
 
     def _put(self, record: Record, *, context: bool) -> None:
-        self._sink.write(self._write(self._shown.shown(record), self._views[context]))
+        self._sink.write(self._write(self._asked.shown(record), self._views[context]))
         self.frames += 1
 
     def _keep(self, part: "Part") -> None:

@@ -88,7 +88,7 @@ class Tracing(LedgerConsumer):
         sent: dict[Hashable, int] = {}  # the frame that brought a change last
         for number in sorted([*self._early, *of]):
             plain, stream = self._found[number], of.get(number)
-            for each in _changes(plain, self._shown.shown(plain), self._matches):
+            for each in _changes(plain, self._asked.shown(plain), self._matches):
                 sent[each.identity] = number
                 revoked = None
                 if stream is not None and each.seqno is not None:
@@ -137,7 +137,7 @@ def key(reading: Tracing, asked: Invocation, pattern: str, collection: str | Non
         incomplete, evicted = reading.is_incomplete(vbucket), reading.is_evicted(vbucket)
         return lines(changes, covered, vbucket, incomplete=incomplete, evicted=evicted)
 
-    return AnalysisResult(text, lambda: objects(changes, covered, asked.shown.value_bytes))
+    return AnalysisResult(text, lambda: objects(changes, covered, asked.value_bytes))
 
 
 def _as_it_stands(change: Change, last: int) -> Change:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 
 from dcpdump.cli.grouped import Completed
-from dcpdump.cli.options import Display, option
+from dcpdump.cli.options import Invocation, option
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.terminal import terminal_size
 from dcpdump.record import Json
@@ -22,21 +22,21 @@ FORMATS = ("text", "csv", "ndjson")
 
 def report(
     sink: Sink,
-    shown: Display,
+    asked: Invocation,
     rows: Rows,
     lines: Callable[[], Iterable[Line | Fitting]],
     objects: Callable[[], Iterable[Json]],
 ) -> None:
     """Write the results as lines, which fit a terminal, or as objects. ``rows``: the kinds of objects."""
-    if shown.format == "ndjson":
+    if asked.format == "ndjson":
         for row in objects():
             sink.write(dump(row) + "\n")
         return
-    if shown.format == "csv":
+    if asked.format == "csv":
         for text in csv_lines(keys(rows), objects()):
             sink.write(text)
         return
-    palette = Palette(shown.coloured(sink.is_terminal))
+    palette = Palette(asked.coloured(sink.is_terminal))
     width = terminal_size().columns if sink.is_terminal else None
     for line in fitted(lines(), width):
         sink.write(palette.paint(line) + "\n")

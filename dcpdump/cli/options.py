@@ -7,6 +7,7 @@ a command is asked for.
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
@@ -26,7 +27,7 @@ from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses, parse_windo
 from dcpdump.filter.choices import BETWEEN, Ranges, parse_ranges
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import DEFAULT_VALUE_BYTES, Record
-from dcpdump.startup import dataclass, field
+from dcpdump.startup import dataclass
 from dcpdump.text import INSTALL_TLS, counted, nearest
 
 if TYPE_CHECKING:
@@ -139,16 +140,6 @@ def _read(path: str) -> bytes:
     return salt
 
 
-def _redactor_of(options: Mapping[str, Any]) -> "Redactor | None":
-    """Return the redactor; None without redaction."""
-    level, salt_file = level_of(options)
-    if level is None:
-        return None
-    from dcpdump.redact import Redactor
-
-    return Redactor(salt_of(salt_file), full=level == "full")
-
-
 # -- which frames -------------------------------------------------------------------------------------
 
 
@@ -258,166 +249,21 @@ def format_option(formats: Sequence[str]) -> click.Option:
     return option("-f, --format", "", FormatChoice(formats), default=formats[0])
 
 
-@dataclass(frozen=True, slots=True)
-class Display:
-    """How to show frames, and where."""
-
-    format: str
-    color: str
-    value_bytes: int | None
-    path: str | None
-    force: bool
-    show_secrets: bool
-    redactor: "Redactor | None" = None
-    times: Clock = PLAIN_TIMES  #: writes the times of frames for people
-
-    def shown(self, record: Record) -> Record:
-        """Return the record as it may be shown: redacted, if that was asked for."""
-        return record if self.redactor is None else self.redactor.record(record)
-
-    def coloured(self, terminal: bool) -> bool:
-        """Return whether to use colour: by the option, then NO_COLOR, FORCE_COLOR, TERM=dumb, then the terminal."""
-        if self.color != "auto":
-            return self.color == "always"
-        if os.environ.get("NO_COLOR"):
-            return False
-        if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
-            return True
-        return terminal and os.environ.get("TERM") != "dumb"
-
-
-def display(options: Mapping[str, Any], whole: Collection[str] = ()) -> Display:
-    """Return how to show frames. ``whole``: the formats in which values are shown whole by default."""
-    given, form = options.get("value_bytes"), options.get("format", "")
-    value_bytes = None if form in whole else DEFAULT_VALUE_BYTES
-    if given is not None:
-        value_bytes = None if given < 0 else given
-    return Display(
-        form,
-        options.get("color", "never"),
-        value_bytes,
-        options.get("output"),
-        options.get("force", False),
-        options.get("show_secrets", False),
-        _redactor_of(options),
-        times_of(form, options),
-    )
-
-
-def times_of(form: str, options: Mapping[str, Any]) -> Clock:
-    """Return what writes times. Raises click.UsageError for programs."""
-    kind = options.get("time")
-    if form not in ("ndjson", "csv", "sarif"):
-        return Clock(TimeKind(kind or "a"), zone_in(options))
-    if kind is not None:
-        raise click.UsageError(f"-t is for people: {form} always has the time in UTC")
-    return PLAIN_TIMES
-
-
-# -- key logs: the option that names them, and what is said of them -----------------------------------
+# -- what is read: captures, or an interface ------------------------------------------------------------
 
 _KEYLOG_VARIABLE = "DCPDUMP_KEYLOG"
+#: What an analysis imports when it needs it.
+_LATER = ("csv", "dcpdump.diagnosis.diagnosis", "dcpdump.batch.traffic_over_time", "dcpdump.streams.dissection")
 
 
-def can_open() -> bool:
+def _can_open() -> bool:
     """Return whether TLS can be opened here."""
     return find_spec("cryptography") is not None
-
-
-def _key_logs(options: Mapping[str, Any], captures: Sequence[str], quiet: bool) -> KeyLogs:
-    """Open the key logs, and read them: as they grow, where a capture may.
-
-    Without captures there is an interface, or a relay.
-    """
-    paths = tuple(options.get("keylog") or ())
-    if not paths and os.environ.get(_KEYLOG_VARIABLE):
-        paths = (os.environ[_KEYLOG_VARIABLE],)
-    if not paths:
-        return KeyLogs()
-    if "-" in paths and ("-" in captures or paths.count("-") > 1):
-        raise click.UsageError("standard input can be the capture or one key log, not both")
-    if not can_open():
-        raise KeyLogError("reading TLS needs cryptography", "", INSTALL_TLS)
-    logs = KeyLogs(paths)
-    if captures:
-        logs.read()
-    grows = not captures or bool(options.get("follow")) or any(map(_is_pipe, captures))
-    if grows:  # what is captured now is decoded with secrets that are logged now
-        logs.grow()
-    for each in () if quiet else logs.files:
-        if not grows and not each.taken:
-            odd = each.refused
-            what = f" ({counted(odd, 'line')} not understood)" if odd else ""
-            note(f"dcpdump: note: {each.path} holds no TLS secret{what}")
-        elif each.open_to_others:
-            mode = each.open_to_others
-            note(f"dcpdump: note: {each.path} is readable by others (mode {mode}); it opens these connections")
-    return logs
 
 
 def _is_pipe(path: str) -> bool:
     """Return whether a capture comes from a pipe: it is neither a file nor a folder, a glob or a place elsewhere."""
     return path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
-
-
-# -- what is read: captures, or an interface ------------------------------------------------------------
-
-#: What an analysis imports when it needs it.
-_LATER = ("csv", "dcpdump.diagnosis.diagnosis", "dcpdump.batch.traffic_over_time", "dcpdump.streams.dissection")
-
-
-@dataclass(frozen=True, slots=True)
-class InputOptions:
-    """How captures are read."""
-
-    salvage: bool = False
-    follow: bool = False
-    memory: int = DEFAULT.memory
-    keys: KeyLogs = field(default_factory=KeyLogs)  #: that open TLS
-    align: bool = False
-    quiet: bool = False  #: nothing is to be said on standard error
-
-    @property
-    def secrets(self) -> "Secrets | None":
-        """What opens TLS; None where nothing could: then captures only say that they carry secrets."""
-        return self.keys.secrets if can_open() else None
-
-    @property
-    def limits(self) -> Limits:
-        """Return the limits of reassembly."""
-        return Limits.within(self.memory)
-
-    def open(self, paths: Sequence[str]) -> "list[Capture]":
-        """Open captures, to be read once; of several, not those that are deleted by now. Raises errors.CaptureError."""
-        from dcpdump.capture.file import Capture
-
-        if self.align and (self.follow or any(map(_is_pipe, paths))):
-            raise click.UsageError("--align reads captures twice: not standard input, a pipe, or what is followed (-F)")
-        self.keys.secrets.forget_connections()
-        opened: list[Capture] = []
-        for path in paths:
-            try:
-                opened.append(Capture(path, salvage=self.salvage, follow=self.follow, secrets=self.secrets))
-            except CaptureError:
-                if os.path.lexists(path) or (path == paths[-1] and not opened):
-                    raise
-                note(f"dcpdump: note: {path}: it was deleted before it was read")
-        if self.align:
-            self._align(opened)
-        return opened
-
-    def _align(self, captures: "Sequence[Capture]") -> None:
-        """Find by how much the times of captures are to be moved, and say so."""
-        from dcpdump.cli.reading import progress
-        from dcpdump.compare.align import moves
-
-        names = [each.name for each in captures]
-        with progress(names):
-            found = moves(captures, self.memory)
-        for capture, move in zip(captures, found, strict=True):
-            capture.moved_ns = move.ns
-        for line in () if self.quiet else _moved(names, found):
-            note(f"dcpdump: note: {line}")
 
 
 def _moved(names: Sequence[str], moves: "Sequence[Move]") -> Iterator[str]:
@@ -547,9 +393,31 @@ class Invocation:
     """
 
     def __init__(self, options: dict[str, Any], whole: Collection[str] = ()) -> None:
-        self.options, self._whole = options, whole
+        self.options = options
         self.captures: tuple[str, ...] = options.get("captures", ())  #: as they are named
         self.order: Callable[[Iterable[Any]], list[Any]] = list  #: of rows
+        self.format: str = options.get("format", "")
+        self.path: str | None = options.get("output")  #: of the output
+        self.force: bool = options.get("force", False)
+        self.show_secrets: bool = options.get("show_secrets", False)
+        self.salvage: bool = options.get("salvage", False)
+        self.memory: int = options.get("memory", DEFAULT.memory)
+        given = options.get("value_bytes")
+        shown = (-1 if self.format in whole else DEFAULT_VALUE_BYTES) if given is None else given
+        self.value_bytes: int | None = None if shown < 0 else shown
+
+    def settle(self) -> None:
+        """Have it all worked out, before anything is opened. Raises what is wrong with the options."""
+        _ = self.frames, self.redactor, self.times, self.keys
+
+    def but(self, **options: Any) -> "Invocation":
+        """Return the same with other options, and another selection: relative times count from its own start."""
+        other = copy(self)
+        other.options = self.options | options
+        vars(other).pop("frames", None)
+        return other
+
+    # -- which frames, and how to show them ---------------------------------------------------------------
 
     @cached_property
     def frames(self) -> Selection:
@@ -557,17 +425,112 @@ class Invocation:
         return selection(self.options)
 
     @cached_property
-    def shown(self) -> Display:
-        """Return how to show them, and where."""
-        return display(self.options, self._whole)
+    def redactor(self) -> "Redactor | None":
+        """Return what hides; None without redaction."""
+        level, salt_file = level_of(self.options)
+        if level is None:
+            return None
+        from dcpdump.redact import Redactor
+
+        return Redactor(salt_of(salt_file), full=level == "full")
+
+    def shown(self, record: Record) -> Record:
+        """Return a record as it may be shown: redacted, if that was asked for."""
+        return record if self.redactor is None else self.redactor.record(record)
 
     @cached_property
-    def given(self) -> InputOptions:
-        """Return how captures are read."""
-        options, quiet = self.options, self.summary == "none"
-        salvage, follow, align = (options.get(name, False) for name in ("salvage", "follow", "align"))
-        keys = _key_logs(options, self.captures, quiet) if "keylog" in options else KeyLogs()
-        return InputOptions(salvage, follow, options.get("memory", DEFAULT.memory), keys, align, quiet)
+    def times(self) -> Clock:
+        """Return what writes times for people. Raises UsageError for programs that ask for others."""
+        kind = self.options.get("time")
+        if self.format not in ("ndjson", "csv", "sarif"):
+            return Clock(TimeKind(kind or "a"), zone_in(self.options))
+        if kind is not None:
+            raise click.UsageError(f"-t is for people: {self.format} always has the time in UTC")
+        return PLAIN_TIMES
+
+    def coloured(self, terminal: bool) -> bool:
+        """Return whether to use colour: by the option, then NO_COLOR, FORCE_COLOR, TERM=dumb, then the terminal."""
+        color = self.options.get("color", "never")
+        if color != "auto":
+            return bool(color == "always")
+        if os.environ.get("NO_COLOR"):
+            return False
+        if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+            return True
+        return terminal and os.environ.get("TERM") != "dumb"
+
+    # -- how captures are read ----------------------------------------------------------------------------
+
+    @cached_property
+    def keys(self) -> KeyLogs:
+        """Return the key logs that open TLS, read: as they grow, where captures may, or where there is none."""
+        options, captures = self.options, self.captures
+        paths = tuple(options.get("keylog") or ())
+        if "keylog" in options and not paths and os.environ.get(_KEYLOG_VARIABLE):
+            paths = (os.environ[_KEYLOG_VARIABLE],)
+        if not paths:
+            return KeyLogs()
+        if "-" in paths and ("-" in captures or paths.count("-") > 1):
+            raise click.UsageError("standard input can be the capture or one key log, not both")
+        if not _can_open():
+            raise KeyLogError("reading TLS needs cryptography", "", INSTALL_TLS)
+        logs = KeyLogs(paths)
+        if captures:
+            logs.read()
+        grows = not captures or bool(options.get("follow")) or any(map(_is_pipe, captures))
+        if grows:  # what is captured now is decoded with secrets that are logged now
+            logs.grow()
+        for each in logs.files:
+            if not grows and not each.taken:
+                odd = each.refused
+                what = f" ({counted(odd, 'line')} not understood)" if odd else ""
+                self.say(f"dcpdump: note: {each.path} holds no TLS secret{what}")
+            elif each.open_to_others:
+                mode = each.open_to_others
+                self.say(f"dcpdump: note: {each.path} is readable by others (mode {mode}); it opens these connections")
+        return logs
+
+    @property
+    def secrets(self) -> "Secrets | None":
+        """Return what opens TLS; None where nothing could: then captures only say that they carry secrets."""
+        return self.keys.secrets if _can_open() else None
+
+    @property
+    def limits(self) -> Limits:
+        """Return the limits of reassembly."""
+        return Limits.within(self.memory)
+
+    def open(self, paths: Sequence[str]) -> "list[Capture]":
+        """Open captures, to be read once; of several, not those that are deleted by now. Raises errors.CaptureError."""
+        from dcpdump.capture.file import Capture
+
+        follow, align = bool(self.options.get("follow")), self.options.get("align")
+        if align and (follow or any(map(_is_pipe, paths))):
+            raise click.UsageError("--align reads captures twice: not standard input, a pipe, or what is followed (-F)")
+        self.keys.secrets.forget_connections()
+        opened: list[Capture] = []
+        for path in paths:
+            try:
+                opened.append(Capture(path, salvage=self.salvage, follow=follow, secrets=self.secrets))
+            except CaptureError:
+                if os.path.lexists(path) or (path == paths[-1] and not opened):
+                    raise
+                note(f"dcpdump: note: {path}: it was deleted before it was read")
+        if align:
+            self._align(opened)
+        return opened
+
+    def _align(self, captures: "Sequence[Capture]") -> None:
+        """Find by how much the times of captures are to be moved, and say so."""
+        from dcpdump.cli.reading import progress
+        from dcpdump.compare.align import moves
+
+        names = [each.name for each in captures]
+        with progress(names):
+            found = moves(captures, self.memory)
+        for capture, move in zip(captures, found, strict=True):
+            capture.moved_ns = move.ns
+        self.say(*(f"dcpdump: note: {line}" for line in _moved(names, found)))
 
     @cached_property
     def paths(self) -> list[str]:
@@ -582,7 +545,7 @@ class Invocation:
     @property
     def terminal(self) -> bool:
         """Return whether a terminal gets the output."""
-        return sys.stdout is not None and self.shown.path in STANDARD_OUTPUT and sys.stdout.isatty()
+        return sys.stdout is not None and self.path in STANDARD_OUTPUT and sys.stdout.isatty()
 
     def say(self, *lines: str) -> None:
         """Write lines on standard error, unless nothing is to be said there."""
@@ -591,11 +554,11 @@ class Invocation:
 
     def sink(self, *, paged: bool = True) -> Sink:
         """Open the output, which none of the inputs may be."""
-        return Sink(self.shown.path, force=self.shown.force, inputs=self.paths, paged=paged)
+        return Sink(self.path, force=self.force, inputs=self.paths, paged=paged)
 
     def dissect(self, kind: Callable[..., D]) -> D:
         """Make a dissector of a kind as is asked for."""
-        return kind(self.given.limits, show_secrets=self.shown.show_secrets, secrets=self.given.secrets)
+        return kind(self.limits, show_secrets=self.show_secrets, secrets=self.secrets)
 
     def source(self, *, patient: bool = False, needs_one: bool = True) -> "Source":
         """Open the captures, or the interface, whose rights are given up. Raises LiveError.
@@ -617,7 +580,7 @@ class Invocation:
         if self.captures:
             from dcpdump.cli.reading import CaptureSource
 
-            return CaptureSource(self.given.open(self.paths), patient=patient)
+            return CaptureSource(self.open(self.paths), patient=patient)
         from dcpdump.cli.sniff import InterfaceSource
 
         for later in _LATER:  # once rights are dropped, our own files may be unreadable

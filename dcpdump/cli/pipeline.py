@@ -124,29 +124,30 @@ def pipeline(
     frames; streams and findings look at all.
     """
     need_pyarrow()
-    options, captures, chosen, shown = asked.options, asked.captures, asked.frames, asked.shown
+    asked.settle()
+    options, captures = asked.options, asked.captures
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")
     from dcpdump.batch.block import BLOCK_BYTES
     from dcpdump.spark.decoding import Options
     from dcpdump.spark.job import DecodingJob
 
-    folder, given, tables = folder_of(shown.path), asked.given, options["tables"]
+    folder, tables = folder_of(asked.path), options["tables"]
     choice = Options(
-        chosen.masks,
-        shown.value_bytes,
-        shown.show_secrets,
-        shown.redactor,
-        given.salvage,
-        given.memory,
+        asked.frames.masks,
+        asked.value_bytes,
+        asked.show_secrets,
+        asked.redactor,
+        asked.salvage,
+        asked.memory,
         min(split, BLOCK_BYTES),
     )
     file_bytes = file_mb * 1_000_000 if file_mb else split
     decoding = DecodingJob(capture_id or _named(captures), "", frozenset(tables), choice, split, file_bytes)
     job = Job(asked, folder, decoding, _cores(options["jobs"], options["master"]) | dict(conf), tables)
-    if given.keys.files and watch:
+    if asked.keys.files and watch:
         raise click.UsageError(_SEALED)
-    if options["keep_index"] and shown.redactor is not None:
+    if options["keep_index"] and asked.redactor is not None:
         raise click.UsageError(_HIDDEN)
     if watch and is_given("tables") and not set(tables) <= set(WATCHED):
         raise click.UsageError(f"--watch writes {', '.join(WATCHED)} alone: the others look at all of an input")
@@ -172,7 +173,7 @@ def run(job: Job, engine: str) -> int:
     some = chains(found, options["chain"], captures)
     with CaptureOutput(job.output, job.decoding.name) as output:
         with saying_what_is_left(lambda: f"nothing was written to {job.output}"):
-            key_log = None if job.asked.given.secrets is None else job.asked.given.secrets.key_log()
+            key_log = None if job.asked.secrets is None else job.asked.secrets.key_log()
             with _engine(job, engine, 1 if size < LEAST_BYTES else options["jobs"]) as tasks:
                 outcome = run_tasks(tasks, replace(job.decoding, folder=output.folder), some, key_log)
         job.asked.say(*_problems(outcome))
@@ -204,7 +205,7 @@ def _engine(job: Job, name: str, jobs: int | None) -> "Iterator[JobEngine]":
 
 
 def _reporting(job: Job) -> "Progress | None":
-    return _progress if sys.stderr.isatty() and not job.asked.given.quiet else None
+    return _progress if sys.stderr.isatty() and job.asked.summary != "none" else None
 
 
 def _progress(what: str, done: int, tasks: int) -> None:

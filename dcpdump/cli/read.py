@@ -42,17 +42,18 @@ def read(asked: Invocation, context: int | None, jobs: int | None) -> int:
     CAPTURE is a file, a folder, a glob, or - for standard input. Several are one timeline, in which a TCP connection
     continues from one file into the next. DCP is found by its content, on any port.
     """
-    chosen, shown, given = asked.frames, asked.shown, asked.given
-    if context is not None and shown.format == "csv":
+    asked.settle()
+    chosen = asked.frames
+    if context is not None and asked.format == "csv":
         raise click.UsageError("csv cannot mark context (-f ndjson, line, table or grid)")
-    inputs = given.open(asked.paths)
+    inputs = asked.open(asked.paths)
     with asked.sink(paged=all(each.rereadable for each in inputs)) as sink:
         source, several = CaptureSource(inputs), len(inputs) > 1
         # What goes to a terminal is shown at once.
         working = 1 if source.threaded or sink.is_terminal else worth_having(jobs, inputs)
-        output: Consumer[Any] = FrameOutput(chosen, shown, sink, several=several, jobs=working)
+        output: Consumer[Any] = FrameOutput(asked, sink, several=several, jobs=working)
         if context is not None:
-            output = ContextOutput(chosen, shown, sink, context, several=several)
+            output = ContextOutput(asked, sink, context, several=several)
         numbers = None if context is not None else chosen.numbers
         dissection = _dissection(asked, numbers, whole=context is not None)
         source.block_bytes = dissection.block_bytes

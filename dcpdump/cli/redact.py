@@ -64,9 +64,9 @@ def redact(
         raise click.UsageError(_NOT_INSIDE_TLS)
     if salt is not None and is_given("salt_file"):
         raise click.UsageError("either --salt or --salt-file, not both")
-    paths, given = asked.paths, asked.given
+    paths = asked.paths
     # Without secrets: what is in TLS stays closed.
-    inputs = [Capture(path, salvage=given.salvage) for path in paths]
+    inputs = [Capture(path, salvage=asked.salvage) for path in paths]
     for capture in inputs:
         if not capture.rereadable:
             raise CaptureError("redaction reads its input twice", capture.name, "save it to a file first")
@@ -75,7 +75,7 @@ def redact(
     if not os.path.isdir(folder):
         raise OutputError("there is no such folder", folder)
     with Spill(folder) as spill:
-        redaction = Redaction(inputs, words, spill, full=level == "full", limits=given.limits)
+        redaction = Redaction(inputs, words, spill, full=level == "full", limits=asked.limits)
         with (
             _target(paths, out, force) as write,
             saying_what_is_left(lambda: f"nothing was written to {out}"),
@@ -87,7 +87,7 @@ def redact(
             if redaction.dissector.tally.frames == 0:
                 what, hint = nothing_found(redaction.dissector)
                 raise CaptureError(what, "", _NOT_INSIDE_TLS if redaction.dissector.tls_reports else hint)
-            parts = [write(path, redaction.write(path, salvage=given.salvage)) for path in paths]
+            parts = [write(path, redaction.write(path, salvage=asked.salvage)) for path in paths]
             _refuse_flawed(redaction.prove(parts, [Capture(part) for part in parts]), out, level)
     for path, name in _names(paths).items() if len(paths) > 1 else ():
         if name != os.path.basename(path).removesuffix(_packed(path)):

@@ -62,7 +62,7 @@ class RelaySource(LiveSource):
     @contextmanager
     def opened(self, dissection: Dissector) -> Iterator[None]:
         """Pass on what clients send."""
-        self._save = SavedPackets(self._write, force=self._asked.shown.force) if self._write else None
+        self._save = SavedPackets(self._write, force=self._asked.force) if self._write else None
         listen, target = self._ends
         with self.stop:
             if not self._asked.options["quiet"] or not listen[1]:  # else the port is not known

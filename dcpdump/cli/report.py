@@ -55,9 +55,9 @@ def report(asked: Invocation, output: str | None, title: str | None, frames: int
         raise click.UsageError("a page is not for a terminal: name a file with -o page.html")
     consumer = Reporting(asked)
     carried, title = carried_options(asked.options), title or names_of(asked.paths)
-    wish = Wish(in_short(asked.captures), carried, title, frames, asked.shown.redactor is not None)
+    wish = Wish(in_short(asked.captures), carried, title, frames, asked.redactor is not None)
     with asked.sink(paged=False) as sink:
-        reading = consumer.read(CaptureSource(asked.given.open(asked.paths)), sink)
+        reading = consumer.read(CaptureSource(asked.open(asked.paths)), sink)
         if not consumer.ledger.frames:
             sink.abandon()
         else:

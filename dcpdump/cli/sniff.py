@@ -82,11 +82,11 @@ class InterfaceSource(LiveSource):
         self._asked, self._write, self._rotation = asked, write, rotation
         self.name = self._live.name
         # Without privileges our own files may be unreadable: import now what is otherwise imported at first use.
-        Palette(asked.shown.coloured(terminal=True))
+        Palette(asked.coloured(terminal=True))
         decompress(b"\1\0.")
-        for name in ("openers", "unsealer") if asked.given.keys.files else ():
+        for name in ("openers", "unsealer") if asked.keys.files else ():
             import_module(f"dcpdump.tls.{name}")
-        self._user = drop_privileges(writes=bool(write or asked.shown.path))
+        self._user = drop_privileges(writes=bool(write or asked.path))
         self._queue: LiveQueue
         self.stop = Stop(lambda: self._queue.stop())
 
@@ -94,7 +94,7 @@ class InterfaceSource(LiveSource):
     def opened(self, dissection: Dissector) -> Iterator[None]:
         """Capture; report on SIGUSR1 the packet counts so far."""
         options, write = self._asked.options, self._write
-        save = Save(write, self._rotation, force=self._asked.shown.force) if write else None
+        save = Save(write, self._rotation, force=self._asked.force) if write else None
         queue = LiveQueue(self._live, limit=options["buffer"], save=save, seconds=options["duration"])
 
         def report(*_: object) -> None:
@@ -211,14 +211,14 @@ def sniff(
 
 def print_passing(asked: Invocation, write: str | None, source_of: Callable[[], LiveSource]) -> int:
     """Print chosen frames as they pass, and return the exit code. ``write``: a file that gets all packets."""
-    chosen, shown = asked.frames, asked.shown
-    if write is not None and shown.redactor is not None:  # in packets all can be read
+    asked.settle()
+    if write is not None and asked.redactor is not None:  # in packets all can be read
         raise click.UsageError("-w writes packets as they are, with what --redact hides: dcpdump redact hides it there")
     source = source_of()
     with asked.sink(paged=False) as sink:
         dissection = asked.dissect(Dissection)
         with source.opened(dissection):
-            return Reading(source, dissection, FrameOutput(chosen, shown, sink), sink).run(asked.summary)
+            return Reading(source, dissection, FrameOutput(asked, sink), sink).run(asked.summary)
 
 
 def show_interfaces() -> int:

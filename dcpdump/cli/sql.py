@@ -16,7 +16,7 @@ import click
 
 from dcpdump.cli.export import TABLES, need_pyarrow
 from dcpdump.cli.grouped import command
-from dcpdump.cli.options import Invocation, format_option, option, selection, value_bytes_option
+from dcpdump.cli.options import Invocation, format_option, option, value_bytes_option
 from dcpdump.cli.reading import progress
 from dcpdump.cli.signals import repeat
 from dcpdump.cli.terminal import complain, end_line
@@ -63,15 +63,14 @@ def sql(asked: Invocation, words: tuple[str, ...], interactive: bool) -> int:
     need_pyarrow()
     query, names = ("", words) if interactive else (words[0] if words else "", words[1:])
     asked.captures = names
-    selection(asked.options)  # what is wrong with times is said before anything is read
-    shown, _ = asked.shown, asked.given
+    asked.settle()  # what is wrong is said before anything is read
     if not names:
         missing = "CAPTURE…" if interactive or words else "QUERY"
         raise click.UsageError(f"Missing argument '{missing}': dcpdump sql 'select count(*) from frames' node1.pcap")
     paths = asked.paths
     if not interactive:
         return _answer(asked, query)
-    if shown.path is not None:
+    if asked.path is not None:
         raise click.UsageError("-o is for the answer of one query, not for those of -i")
     if not all(map(os.path.isfile, paths)):
         raise click.UsageError("every query of -i reads the captures: a pipe has to be written to a file first")
@@ -84,9 +83,8 @@ def _answer(asked: Invocation, text: str) -> int:
     from dcpdump.cli.tables import QueryReading, write_answer
     from dcpdump.sql.database import Engine
 
-    given, summary = asked.given, asked.summary
-    captures = given.open(asked.paths)
-    memory = max(given.memory - _OTHERS, _LEAST)
+    summary, captures = asked.summary, asked.open(asked.paths)
+    memory = max(asked.memory - _OTHERS, _LEAST)
     with (
         Engine({name: make() for name, make in SCHEMAS.items()}, memory) as engine,
         asked.sink() as sink,
@@ -102,7 +100,7 @@ def _answer(asked: Invocation, text: str) -> int:
                 first = iter(list(islice(batches, 1)))  # before it comes, all or most is read
             with closing(rows), closing(batches):
                 if reading.frames or not made.begun:
-                    write_answer(sink, asked.shown, schema, chain(first, batches))
+                    write_answer(sink, asked, schema, chain(first, batches))
                 else:
                     sink.abandon()
         sink.settle()

@@ -8,7 +8,7 @@ from dcpdump.batch.statistics import HotKeys, Statistics
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import FORMATS, report, sort_options, sorting
-from dcpdump.cli.options import Display, Invocation, Selection, format_option, option, time_option
+from dcpdump.cli.options import Invocation, format_option, option, time_option
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.summary import COUNTED
 from dcpdump.clock import writing_times
@@ -20,8 +20,8 @@ from dcpdump.text import counted
 class _Counting(Selected):
     """A consumer that counts chosen frames; who the clients are, the others say too."""
 
-    def __init__(self, chosen: Selection, found: Statistics, shown: Display) -> None:
-        super().__init__(chosen, found.feed, COUNTED, shown)
+    def __init__(self, asked: Invocation, found: Statistics) -> None:
+        super().__init__(asked, found.feed, COUNTED)
         self._found = found
 
     def consume(self, parts: list[Part]) -> bool:
@@ -55,24 +55,24 @@ class _Counting(Selected):
 def stats(asked: Invocation, keys: int | None) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
     order = sorting(statistics.COUNTED, asked.options)
-    chosen, shown, given = asked.frames, asked.shown, asked.given
+    asked.settle()
     source = asked.source()
     with asked.sink() as sink:
-        hot = None if keys is None else HotKeys(given.memory)
-        found = Statistics(given.memory, keys=hot)
+        hot = None if keys is None else HotKeys(asked.memory)
+        found = Statistics(asked.memory, keys=hot)
         dissection = asked.dissect(Dissection)
-        reading = Reading(source, dissection, _Counting(chosen, found, shown), sink)
+        reading = Reading(source, dissection, _Counting(asked, found), sink)
         with source.opened(dissection):
             reading.analyse()
         if hot is not None and keys is not None:
-            found.documents = [each.redacted(shown.redactor) for each in hot.top(keys)]
-        found.clients = {number: each.redacted(shown.redactor) for number, each in found.clients.items()}
-        found.ends = {redacted_ends(ends, shown.redactor): amount for ends, amount in found.ends.items()}
+            found.documents = [each.redacted(asked.redactor) for each in hot.top(keys)]
+        found.clients = {number: each.redacted(asked.redactor) for number, each in found.clients.items()}
+        found.ends = {redacted_ends(ends, asked.redactor): amount for ends, amount in found.ends.items()}
         if dissection.tally.frames:
-            with writing_times(shown.times, found.total.first_ns, found.total.last_ns):
+            with writing_times(asked.times, found.total.first_ns, found.total.last_ns):
                 report(
                     sink,
-                    shown,
+                    asked,
                     statistics.STATISTICS,
                     lambda: statistics.lines(found, order),
                     lambda: statistics.objects(found, order),

@@ -29,7 +29,7 @@ class StreamReading(LedgerConsumer):
     rates: "Rates | None" = None
 
     def __init__(self, asked: Invocation) -> None:
-        if asked.shown.format == "text" and asked.terminal:
+        if asked.format == "text" and asked.terminal:
             from dcpdump.batch.traffic_over_time import Rates  # which needs columns
 
             self.rates = Rates()
@@ -94,7 +94,7 @@ def streams(
         for stream, verdict in judged
         if (cause is None or verdict.cause.value in cause) and _wanted(stream, verdict, stuck, rolled_back, ended)
     ]
-    if asked.options["sort"] is None and asked.shown.format == "text":
+    if asked.options["sort"] is None and asked.format == "text":
         wanted.sort(key=lambda row: row.verdict.rank)
     rows = asked.order(wanted)
     return AnalysisResult(

@@ -19,7 +19,7 @@ from dcpdump.batch.part import Part, even_groups, is_heavy, joined, pieces_of, t
 from dcpdump.capture.file import Capture
 from dcpdump.cli.export import cut_notes
 from dcpdump.cli.frame_output import ChoosingConsumer
-from dcpdump.cli.options import Display, Invocation, Selection, selection
+from dcpdump.cli.options import Invocation, Selection, selection
 from dcpdump.cli.reading import CaptureSource, Consumer, Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.summary import READ
@@ -55,14 +55,13 @@ class QueryReading(Consumer[Piece]):
     verb = READ
 
     def __init__(self, query: Query, captures: Sequence[Capture], asked: Invocation) -> None:
-        self._query, self._captures, self._shown = query, captures, asked.shown
-        shown = asked.shown
-        self.redactor = shown.redactor
+        self._query, self._captures, self._asked = query, captures, asked
+        self.redactor = asked.redactor
         self._chosen = _selection(query, asked)
         source = CaptureSource(captures, patient=True)
         self._dissection = self._suitable(source, asked)
-        self._others = OtherTables(query.tables, self._dissection, shown.redactor)
-        self._table = FrameTable(self._chosen.masks, shown.value_bytes, redactor=shown.redactor)
+        self._others = OtherTables(query.tables, self._dissection, asked.redactor)
+        self._table = FrameTable(self._chosen.masks, asked.value_bytes, redactor=asked.redactor)
         self._table.choose(query.columns.get(FRAMES, ()))
         self.begun = False  #: anything was read: a query may not need it, or DuckDB see that no row can be wanted
         self._pieces: list[Piece] = []  # of which rows are to be made
@@ -75,7 +74,7 @@ class QueryReading(Consumer[Piece]):
     @property
     def long(self) -> bool:
         """Return whether a row may have a whole document."""
-        most = self._shown.value_bytes
+        most = self._asked.value_bytes
         named = not VALUES.isdisjoint(self._query.columns.get(FRAMES, ()))
         return named and (most is None or most > _SHORT)
 
@@ -133,7 +132,7 @@ class QueryReading(Consumer[Piece]):
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return in how many rows values were cut."""
-        return cut_notes(self._cut, self._shown.value_bytes)
+        return cut_notes(self._cut, self._asked.value_bytes)
 
     # -- rows -------------------------------------------------------------------------------------------
 
@@ -173,8 +172,8 @@ class QueryReading(Consumer[Piece]):
         return batch
 
     def _picked(self, records: Sequence[Record]) -> pa.RecordBatch | None:
-        chosen = [self._shown.shown(record) for record in records if self._chosen.accepts(record)]
-        columns, most = self._query.columns[FRAMES], self._shown.value_bytes
+        chosen = [self._asked.shown(record) for record in records if self._chosen.accepts(record)]
+        columns, most = self._query.columns[FRAMES], self._asked.value_bytes
         if not columns.isdisjoint(VALUES):
             self._cut += sum(is_cut(record, most) for record in chosen)
         return batch_of_records(chosen, most, columns) if chosen else None
@@ -217,13 +216,13 @@ _MANY = 16
 _NULL = "null"
 
 
-def write_answer(sink: Sink, shown: Display, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+def write_answer(sink: Sink, asked: Invocation, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
     """Write a result."""
     names = names_of(schema)
     rows = (row for batch in batches for some in _slices(batch) for row in rows_of(some))
-    if shown.format == "table":
-        _write_tables(sink, Palette(shown.coloured(sink.is_terminal)), schema, rows)
-    elif shown.format == "csv":
+    if asked.format == "table":
+        _write_tables(sink, Palette(asked.coloured(sink.is_terminal)), schema, rows)
+    elif asked.format == "csv":
         sink.write(csv_row(names) + "\r\n")
         for row in rows:
             sink.write(csv_row([cell(value) for value in row]) + "\r\n")
@@ -285,17 +284,17 @@ _LARGE = 8 << 20
 class Exporting(ChoosingConsumer[Part]):
     """A consumer that writes tables. ``jobs``: how many processes may be used."""
 
-    def __init__(self, dissection: Watching, chosen: Selection, shown: Display, tables: Tables, jobs: int) -> None:
-        super().__init__(chosen, shown)
-        self._tables, self._value_bytes = tables, shown.value_bytes
+    def __init__(self, dissection: Watching, asked: Invocation, tables: Tables, jobs: int) -> None:
+        super().__init__(asked)
+        self._tables, chosen = tables, asked.frames
         self._table = FrameTable(
             chosen.masks,
-            shown.value_bytes,
+            asked.value_bytes,
             count=chosen.count,
-            redactor=shown.redactor,
+            redactor=asked.redactor,
             apart=True,
         )
-        self._others = OtherTables(tables.names, dissection, shown.redactor)
+        self._others = OtherTables(tables.names, dissection, asked.redactor)
         # To stop at a count, one process must see all rows.
         self._decoding: Workers[list[Part]] = Workers(
             jobs if chosen.count is None else 1, self._decode, pieces_of, thing_of
@@ -307,7 +306,7 @@ class Exporting(ChoosingConsumer[Part]):
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return which names of collections are not known, and in how many rows values were cut."""
         yield from super().remarks(dissection)
-        yield from cut_notes(self._arrivals.cut, self._value_bytes)
+        yield from cut_notes(self._arrivals.cut, self._asked.value_bytes)
 
     def observe(self, block: Block) -> None:
         """Count packets. The first block sets the beginning of the input, which the processes need."""

@@ -10,7 +10,7 @@ from dcpdump.batch.block import Block
 from dcpdump.cli.analysis import TIMES, LedgerConsumer, choosing_options
 from dcpdump.cli.grouped import command
 from dcpdump.cli.listing import report
-from dcpdump.cli.options import Display, Invocation, format_option, option, time_option
+from dcpdump.cli.options import Invocation, format_option, option, time_option
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.sink import Sink
 from dcpdump.cli.sniff import InterfaceSource, show_interfaces
@@ -67,16 +67,16 @@ def top(asked: Invocation, list_interfaces: bool, once: bool, interval: float, r
     """
     if list_interfaces:
         return show_interfaces()
-    shown, options = asked.shown, asked.options
+    options = asked.options
     if once and not asked.captures:
         options["duration"] = options["duration"] or _ONCE_S
     watch, source = LiveTables(asked), asked.source(needs_one=False)
     ends = bool(source.captures) and all(capture.rereadable for capture in source.captures)
-    screens = shown.format == "text" and not (once or ends or shown.path) and asked.terminal
-    screen = Screen(shown.coloured(terminal=True)) if screens else None
-    with writing_times(shown.times, None, None), asked.sink(paged=False) as sink:
+    screens = asked.format == "text" and not (once or ends or asked.path) and asked.terminal
+    screen = Screen(asked.coloured(terminal=True)) if screens else None
+    with writing_times(asked.times, None, None), asked.sink(paged=False) as sink:
         watch.interval = None if once or ends else interval
-        watch.draw = _on_screen(screen, rows) if screen else _on_paper(sink, shown, rows, apart=not (once or ends))
+        watch.draw = _on_screen(screen, rows) if screen else _on_paper(sink, asked, rows, apart=not (once or ends))
         watch.source = source
         reading = Reading(source, watch.dissection, watch, sink)
         with source.opened(watch.dissection):
@@ -102,15 +102,15 @@ def _on_screen(screen: Screen, most: int | None) -> Draw:
     return draw
 
 
-def _on_paper(sink: Sink, shown: Display, most: int | None, *, apart: bool) -> Draw:
+def _on_paper(sink: Sink, asked: Invocation, most: int | None, *, apart: bool) -> Draw:
     """Return a function that writes each state below the one before. ``apart``: with an empty line behind tables."""
     if most is None and sink.is_terminal:
         most = max(2, terminal_size().lines - _AROUND - 3)
 
     def draw(look: TopView) -> None:
-        if shown.format == "ndjson" or look.frames:
-            report(sink, shown, [TOP], lambda: tables.lines(look, most), lambda: [TOP.object(look)])
-            if shown.format != "ndjson" and apart:
+        if asked.format == "ndjson" or look.frames:
+            report(sink, asked, [TOP], lambda: tables.lines(look, most), lambda: [TOP.object(look)])
+            if asked.format != "ndjson" and apart:
                 sink.write("\n")
         sink.flush()
 
@@ -151,7 +151,7 @@ class LiveTables(LedgerConsumer):
         elif self._last_ns is not None:
             # A capture that is written now, or one of long ago: what passed since its last packet passes there.
             self._feed.pause(self._last_ns + (time.monotonic_ns() - self._arrived_ns if idle else 0))
-        self.draw(self.look(self._shown.redactor))
+        self.draw(self.look(self.redactor))
         return False
 
     def _forget(self) -> None:

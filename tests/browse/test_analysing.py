@@ -9,7 +9,7 @@ import pytest
 
 from dcpdump.check.rules import RULES
 from dcpdump.cli.diagnose import analyse
-from dcpdump.cli.options import InputOptions
+from dcpdump.cli.options import Invocation
 from tests.support.browsing import SAMPLES, Shown, browse
 from tests.support.console import run
 from tests.support.diagnoses import TWO_TROUBLES, written
@@ -77,7 +77,7 @@ def test_streams_that_were_evicted_are_counted_below_those_that_are_listed(tmp_p
     path.write_bytes(in_pcap(mixed_streams(500)))
     with few_kept():
         plenty, little = (
-            analyse([str(path)], InputOptions(memory=memory), None, lambda _: None).tabs["streams"].rows
+            analyse([str(path)], Invocation({"memory": memory}), lambda _: None).tabs["streams"].rows
             for memory in (1 << 30, 2 << 20)
         )
     missing = len(plenty) - len(little) + 1

@@ -14,7 +14,7 @@ import sys
 
 from dcpdump.browse import app
 from dcpdump.cli.browse import Browsing
-from dcpdump.cli.options import InputOptions
+from dcpdump.cli.options import Invocation
 from dcpdump.cli.browse import Copies
 
 app._DENSITY_S = math.inf  # of the density
@@ -29,7 +29,7 @@ async def shown(app):
 
 
 path = "samples/replica.pcap"
-with Browsing([path], Copies([path], [path], True), InputOptions()) as browsing:
+with Browsing([path], Copies([path], [path], True), Invocation({})) as browsing:
     asyncio.run(shown(browsing.app("", 64)))
 """
 

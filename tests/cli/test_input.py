@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture.file import Capture, timeline
 from dcpdump.capture.source import bytes_read
-from dcpdump.cli.options import InputOptions
+from dcpdump.cli.options import Invocation
 from dcpdump.wire.encode import encode
 from tests.support.captures import Record, pcap
 from tests.support.console import contents, refusal, run
@@ -121,7 +121,7 @@ def test_a_file_that_is_deleted_before_it_is_opened_is_left_out(
 ) -> None:
     path, gone = files(tmp_path, records(1), records(2))
     gone.unlink()
-    assert [capture.name for capture in InputOptions().open([str(gone), str(path)])] == [str(path)]
+    assert [capture.name for capture in Invocation({}).open([str(gone), str(path)])] == [str(path)]
     assert capsys.readouterr().err == f"dcpdump: note: {gone}: it was deleted before it was read\n"
 
 

@@ -16,10 +16,9 @@ from dcpdump.capture import stream_queue as inflow
 from dcpdump.capture.file import Capture
 from dcpdump.cli import frame_output as frames
 from dcpdump.cli import reading
-from dcpdump.cli.options import Display, Selection
+from dcpdump.cli.options import Invocation
 from dcpdump.cli.reading import CaptureSource, Reading
 from dcpdump.cli.sink import Sink
-from dcpdump.filter import FrameFilter
 from tests.bench.captures import capture
 from tests.support.console import run
 from tests.support.frame_by_frame import frame_by_frame
@@ -184,9 +183,8 @@ def test_a_file_that_is_still_written_is_followed(tmp_path: Path) -> None:
 
 def test_what_was_lost_is_not_kept_for_as_long_as_it_is_read(captures: dict[str, Path], tmp_path: Path) -> None:
     dissection = Dissection()
-    shown = Display("line", "never", 64, str(tmp_path / "out"), False, False)
-    with Sink(shown.path) as sink:
-        taking = frames.FrameOutput(Selection(FrameFilter(()), None, None, {}), shown, sink)
+    with Sink(str(tmp_path / "out")) as sink:
+        taking = frames.FrameOutput(Invocation({"format": "line"}), sink)
         Reading(CaptureSource([Capture(str(captures["lossy"]))]), dissection, taking, sink).read()
     assert dissection.tally.lost.gaps > 0
     assert dissection.gaps == []

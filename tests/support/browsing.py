@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from dcpdump.browse.app import BrowseApp
 from dcpdump.browse.browser import Browser
 from dcpdump.cli.browse import BrowseOptions, Browsing, Copies
-from dcpdump.cli.options import InputOptions
+from dcpdump.cli.options import Invocation
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples"
 #: Turns after which something that should happen has not.
@@ -88,7 +88,7 @@ def browse(
     options: BrowseOptions | None = None,
 ) -> BrowseApp:
     """Open a capture, do something, and leave."""
-    given = InputOptions()
+    given = Invocation({})
     name = str(path)
 
     async def run(app: BrowseApp) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from dcpdump.capture.file import Capture, timeline
 from dcpdump.capture.paths import expand
 from dcpdump.capture.source import FileSource
-from dcpdump.cli.options import display, selection
+from dcpdump.cli.options import Invocation
 from dcpdump.cli.read import read
 from dcpdump.cli.summary import status_of, summarise
 from dcpdump.dissect import Dissector
@@ -30,16 +30,17 @@ def frame_by_frame(command: str, stdin: Path | None = None) -> Printed:
 def _read(words: list[str], stdin: Path | None) -> int:
     with read.make_context("read", words) as context:
         options = dict(context.params)
-    chosen, shown = selection(options), display(options)
-    output = OUTPUTS[shown.format]
+    asked = Invocation(options)
+    chosen = asked.frames
+    output = OUTPUTS[asked.format]
     limits = replace(DEFAULT, memory=options["memory"])
     files = tuple((path, _version(stdin if path == "-" else Path(path))) for path in expand(options["captures"]))
-    captures, dissector, times, records = _dissected(files, stdin, options["salvage"], limits, shown.show_secrets)
-    view = View(shown.value_bytes, Palette(shown.coloured(False)), file=len(captures) > 1)
+    captures, dissector, times, records = _dissected(files, stdin, options["salvage"], limits, asked.show_secrets)
+    view = View(asked.value_bytes, Palette(asked.coloured(False)), file=len(captures) > 1)
     for ts_ns in times:
         chosen.begin(ts_ns)
     wanted = [record for record in records if chosen.accepts(record)][: chosen.count]
-    texts = [output.write(shown.shown(record), view) for record in wanted]
+    texts = [output.write(asked.shown(record), view) for record in wanted]
     sys.stdout.write("".join([output.header() if output.header else "", *texts]))
     summarise(dissector, captures, len(wanted), "none" if options["quiet"] else options["summary"])
     return status_of(dissector, captures)
