@@ -27,7 +27,7 @@ from dcpdump.spec.opcodes import (
     DCP_STREAM_REQ,
     HELLO,
 )
-from dcpdump.streams.frame_event import DocumentRun, Step
+from dcpdump.streams.frame_event import DocumentRun, Step, one_by_one
 from dcpdump.streams.ledger import Ledger
 from dcpdump.wire.frame import RawFrame
 
@@ -160,9 +160,16 @@ class Levels:
 
     def note(self, connection: int, ts_ns: int, level: int) -> None:
         """Note the level of a connection at a time."""
+        self.axis.meet(ts_ns, ts_ns)
         self._pending.append((self.rows.setdefault(connection, len(self.rows)), ts_ns, level + 1))
         if len(self._pending) >= _PENDING:
             self.flush()
+
+    def is_one_step(self, first_ns: int, last_ns: int) -> bool:
+        """Return whether two times are in one step, as they stay when steps double."""
+        self.axis.meet(first_ns, last_ns)
+        first, last = self.axis.steps(np.array((first_ns, last_ns)))
+        return bool(first == last)
 
     def flush(self) -> None:
         """Put pending levels into the grids."""
@@ -170,7 +177,6 @@ class Levels:
             return
         rows, times, levels = np.array(self._pending, np.int64).T
         self._pending.clear()
-        self.axis.meet(int(times[0]), int(times.max()))
         steps = self.axis.steps(times)
         for grid in self.axis.grids:
             grid.reserve(len(self.rows))
@@ -310,6 +316,13 @@ class Gathered:
             return
         if not self.traffic.has_row(step.connection):
             return  # it has no picture of its own
-        ts_ns = step.last_ns if isinstance(step, DocumentRun) else step.ts_ns
-        if ts_ns is not None:
-            self.levels.note(step.connection, ts_ns, connection.window.outstanding)
+        level = connection.window.outstanding
+        if isinstance(step, DocumentRun) and self.levels.is_one_step(step.first_ns, step.last_ns):
+            self.levels.note(step.connection, step.last_ns, level)
+            return
+        frames = one_by_one(step)  # or else the picture would depend on where runs begin and end: at borders of blocks
+        level -= sum(frame.length for frame in frames)
+        for frame in frames:
+            level += frame.length
+            if frame.ts_ns is not None:
+                self.levels.note(step.connection, frame.ts_ns, level)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dcpdump.batch.block import BLOCK_BYTES
 from dcpdump.batch.traffic_over_time import TrafficOverTime
 from dcpdump.clock import Clock, writing_times, zone_of
 from dcpdump.escape import safe
@@ -20,11 +21,15 @@ from dcpdump.report.gathered import Gathered, Levels
 from dcpdump.report.html import element
 from dcpdump.report.page import in_script
 from dcpdump.report.vbuckets import COLOURS, ENDED, LEVELS, consumers, silence_map
-from dcpdump.streams.frame_event import NO_FRAME
+from dcpdump.streams.dissection import Watching
+from dcpdump.streams.feed import Feed
+from dcpdump.streams.frame_event import NO_FRAME, DocumentRun
+from dcpdump.streams.ledger import Ledger
 from tests.batch.test_traffic_over_time import parts
-from tests.support.conversation import opening
+from tests.support.conversation import opening, packets, said
 from tests.support.ledgers import ledger
 from tests.support.pages import parsed
+from tests.support.pieces import fed
 
 SECOND = 1_000_000_000
 LIVE = "RX snapshot-marker{start=0, end=2, flags=0x5}\nRX mutation{seqno:1}\n"
@@ -140,6 +145,30 @@ def test_levels_are_kept_of_the_connections_that_may_be_pictured(monkeypatch: py
     for number in kept.connections:
         gathered.learnt(NO_FRAME._replace(connection=number, ts_ns=SECOND), kept)
     assert list(gathered.levels.rows) == [0, 1]
+
+
+def levels_of(text: str, size: int) -> list[int]:
+    """Return the line of the only connection of a conversation that is read in blocks of ``size`` bytes."""
+    dissection, kept, gathered = Watching(), Ledger(), Gathered()
+    feed = Feed(dissection, kept)
+    for found in fed(dissection, packets(said(text)), size):
+        gathered.take(found, ())
+        for step in feed.steps(found):
+            if isinstance(step, DocumentRun):
+                kept.feed_run(step)
+            else:
+                kept.feed(step)
+            gathered.learnt(step, kept)
+    return list(gathered.levels.line(0))
+
+
+def test_a_level_is_the_same_wherever_a_block_ends() -> None:
+    documents = "".join(f"RX mutation{{vb=1, seqno={seqno}}}\nWAIT 0.7\n" for seqno in range(1, 30))
+    begun = opening(controls="connection_buffer_size=10000") + "STREAM vb=1\n"
+    text = f"{begun}RX snapshot-marker{{vb=1, start=0, end=30, flags=0x5}}\n{documents}"
+    whole = levels_of(text, BLOCK_BYTES)
+    assert len(set(whole)) == 29
+    assert [levels_of(text, size) for size in (1, 500, 1_700)] == [whole] * 3
 
 
 def test_the_connections_of_one_client_with_their_own_vbuckets_are_one_consumer() -> None:
