@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from dcpdump.arrow.column_builder import batch_of
-from dcpdump.arrow.schema import of_columns, stored
+from dcpdump.arrow.schema import of_columns, stored, versioned
 from dcpdump.arrow.verdicts import stream_rows, verdict_rows
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import BlockDissector
@@ -62,13 +62,13 @@ FILES = ColumnSet[_File](
 @cache
 def gaps() -> pa.Schema:
     """Return the schema of ``gaps``: bytes of a connection that were never captured."""
-    return of_columns("dcpdump.gaps/1", GAPS)
+    return versioned("dcpdump.gaps/1", of_columns(GAPS))
 
 
 @cache
 def files() -> pa.Schema:
     """Return the schema of ``files``: the captures that were read."""
-    return of_columns("dcpdump.files/1", FILES)
+    return versioned("dcpdump.files/1", of_columns(FILES))
 
 
 def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.RecordBatch:

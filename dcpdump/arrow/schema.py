@@ -5,9 +5,8 @@ column and its name in another.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -22,14 +21,12 @@ from dcpdump.spec.header import REQUEST_INFOS, RESPONSE_INFOS
 FRAMES = "dcpdump.frames/1"
 
 Row = TypeVar("Row")
-_NOTHING: Mapping[str, pa.DataType] = MappingProxyType({})
-
 WORD = pa.dictionary(pa.int32(), pa.string())  #: text from a small vocabulary
 WORDS = pa.list_(pa.string())
 MOMENT = pa.timestamp("us", tz="UTC")
 
 #: The type of a Column → its Arrow type.
-_STORED: dict[object, pa.DataType] = {
+_STORED: dict[str, pa.DataType] = {
     types.INT: pa.int64(),
     types.ID: pa.int64(),
     types.I32: pa.int32(),
@@ -40,6 +37,7 @@ _STORED: dict[object, pa.DataType] = {
     types.HEX: pa.uint64(),
     types.BOOL: pa.bool_(),
     types.TEXT: pa.string(),
+    "[text]": WORDS,
     types.TIME: MOMENT,
     types.INSTANT: MOMENT,
 }
@@ -83,24 +81,29 @@ def frames() -> pa.Schema:
     return versioned(FRAMES, [pa.field(name, types.get(name, words[name])) for name in names])
 
 
-def of_columns(version: str, columns: ColumnSet[Any], nested: Mapping[str, pa.DataType] = _NOTHING) -> pa.Schema:
-    """Return the schema of declared columns. ``nested``: the types of lists and structures among them."""
+def of_columns(columns: ColumnSet[Any]) -> list[pa.Field]:
+    """Return the fields of declared columns."""
     fields = []
     for key, each in columns.keyed.items():
         if each.stored:
-            fields.append((key, nested.get(key) or _STORED[each.kind]))
-            fields += [(f"{key}_ns", pa.int64())] * (each.kind == types.INSTANT)
-    return versioned(version, fields)
+            kind = _STORED[each.kind] if each.columns is None else pa.struct(of_columns(each.columns))
+            fields.append(pa.field(key, pa.list_(kind) if each.kind == types.ROWS else kind))
+            fields += [pa.field(f"{key}_ns", pa.int64())] * (each.kind == types.INSTANT)
+    return fields
 
 
 def stored(columns: ColumnSet[Row], row: Row) -> dict[str, Any]:
-    """Return a row for the schema of ``of_columns``; nested values stay as they are in objects."""
+    """Return a row for the fields of ``of_columns``."""
     out: dict[str, Any] = {}
     for key, each in columns.keyed.items():
         value = each.get(row) if each.get is not None and each.stored else None
-        if value is not None:
-            if each.kind == types.INSTANT:
-                out[f"{key}_ns"] = value
+        if value is None:
+            continue
+        if each.kind == types.INSTANT:
+            out[f"{key}_ns"] = value
+        if each.columns is not None:
+            out[key] = each.rows(stored, value)
+        else:
             out[key] = value // 1000 if each.kind in (types.TIME, types.INSTANT) else value
     return out
 

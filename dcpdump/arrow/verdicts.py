@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from dcpdump.arrow.column_builder import batch_of
-from dcpdump.arrow.schema import MOMENT, WORDS, of_columns, stored
+from dcpdump.arrow.schema import of_columns, stored, versioned
 from dcpdump.check.finding import Fold
 from dcpdump.redact import Redactor
 from dcpdump.render.findings import FINDINGS
@@ -19,33 +19,10 @@ from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hidden_place
-from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import explain
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 
-_U64, _COUNT = pa.uint64(), pa.int64()
-_REQUEST = pa.struct(
-    [
-        pa.field("time", MOMENT),
-        pa.field("opaque", pa.uint32()),
-        pa.field("flags", pa.uint32()),
-        pa.field("flags_names", WORDS),
-        pa.field("start_seqno", _U64),
-        pa.field("end_seqno", _U64),
-        pa.field("vbucket_uuid", _U64),
-        pa.field("snap_start_seqno", _U64),
-        pa.field("snap_end_seqno", _U64),
-        pa.field("collections", WORDS),
-        pa.field("scope", pa.string()),
-        pa.field("status", pa.uint32()),
-        pa.field("status_name", pa.string()),
-        pa.field("rollback_seqno", _U64),
-        pa.field("clause", pa.string()),  # of a rollback: the protocol's reason
-        pa.field("why", pa.string()),
-        pa.field("latency_us", _COUNT),
-    ]
-)
 #: The most streams of a batch: rows take more memory than streams.
 _AT_ONCE = 4_096
 
@@ -53,16 +30,18 @@ _AT_ONCE = 4_096
 @cache
 def streams() -> pa.Schema:
     """Return the schema of ``streams``."""
-    seqnos = pa.struct([pa.field("start_seqno", _U64), pa.field("end_seqno", _U64)])
-    entry = pa.struct([pa.field("vbucket_uuid", _U64), pa.field("seqno", _U64)])
-    nested = {"requests": pa.list_(_REQUEST), "snapshot": seqnos, "failover_log": pa.list_(entry)}
-    return of_columns("dcpdump.streams/1", STREAMS, nested)
+    fields = of_columns(STREAMS)
+    at = next(at for at, field in enumerate(fields) if field.name == "requests")
+    *asked, latency = fields[at].type.value_type
+    why = [pa.field("clause", pa.string()), pa.field("why", pa.string())]  # of a rollback: the protocol's reason
+    fields[at] = pa.field("requests", pa.list_(pa.struct([*asked, *why, latency])))
+    return versioned("dcpdump.streams/1", fields)
 
 
 @cache
 def findings() -> pa.Schema:
     """Return the schema of ``findings``."""
-    return of_columns("dcpdump.findings/1", FINDINGS)
+    return versioned("dcpdump.findings/1", of_columns(FINDINGS))
 
 
 def verdict_rows(ledger: Ledger, fold: Fold, names: Collection[str]) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -83,20 +62,8 @@ def stream_rows(found: Sequence[Stream], judge: Judge, redactor: Redactor | None
 def _stream(stream: Stream, judge: Judge, redactor: Redactor | None) -> dict[str, Any]:
     shown = stream if redactor is None else hidden_place(stream, redactor)
     row = stored(STREAMS, StreamRow(shown, judge.verdict(stream)))
-    asked = zip(stream.requests, row["requests"], strict=True)
-    row["requests"] = [_request(request, shown, stream, judge.ledger) for request, shown in asked]
-    log = row.get("failover_log", ())
-    row["failover_log"] = [{**each, "vbucket_uuid": int(each["vbucket_uuid"], 16)} for each in log] or None
+    for request, asked in zip(stream.requests, row["requests"], strict=True):
+        if request.status == ROLLBACK:
+            explanation = explain(request, stream, judge.ledger)
+            asked |= {"clause": explanation.clause.value, "why": explanation.text}
     return row
-
-
-def _request(request: Request, shown: dict[str, Any], stream: Stream, ledger: Ledger) -> dict[str, Any]:
-    row = {**shown, "time": _moment(request.ts_ns), "vbucket_uuid": request.vbucket_uuid}
-    if request.status == ROLLBACK:
-        explanation = explain(request, stream, ledger)
-        row |= {"clause": explanation.clause.value, "why": explanation.text}
-    return row
-
-
-def _moment(ts_ns: int | None) -> int | None:
-    return None if ts_ns is None else ts_ns // 1000

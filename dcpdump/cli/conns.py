@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
 from dcpdump.cli.options import Invocation
-from dcpdump.cli.summary import tls_closed, tls_object, tls_state
+from dcpdump.cli.summary import tls_closed, tls_state
 from dcpdump.diagnosis.words import by_server, not_opened
 from dcpdump.dissect import Dissector
 from dcpdump.render.conns import CLOSED, CONNECTIONS, ConnectionRow, ConnectionTable, rows_of
@@ -36,11 +36,11 @@ def conns(reading: Listing, asked: Invocation) -> AnalysisResult:
     A question mark stands where the capture does not say. TLS that could not be opened has a row that says why.
     """
     tls_reports = reading.dissection.tls_reports
-    tls = {number: (tls_state(each), tls_object(each)) for number, each in tls_reports.items()}
+    tls = {number: (tls_state(each), each) for number, each in tls_reports.items()}
     found = rows_of(reading.connections, tls)
     for number in reading.closed:
         each = tls_reports[number]
-        found.append(ConnectionRow(number, each.src, each.dst, None, tls_closed(each), tls[number][1]))
+        found.append(ConnectionRow(number, each.src, each.dst, None, tls_closed(each), each))
     rows = asked.order(sorted(found, key=lambda row: row.number))
     return AnalysisResult(
         lambda: [ConnectionTable(rows) if rows else reading.nothing()],

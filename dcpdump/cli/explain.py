@@ -23,7 +23,7 @@ from dcpdump.paste import DIALECTS, LIMIT, NAME, Pasted, read_paste
 from dcpdump.record import Record, as_json
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.findings import frame_lines, frame_objects
-from dcpdump.render.objects import dump
+from dcpdump.render.objects import EXPLAINED, dump
 from dcpdump.render.style import Line, LineKind, Palette
 
 _TEXTS = ("table", "grid", "line")
@@ -44,7 +44,7 @@ _TEXTS = ("table", "grid", "line")
         "output force show-secrets REDACTION",
         option("-q, --quiet", "Do not say in which form the bytes came."),
     ],
-    rows=("explain",),
+    rows=[EXPLAINED],
     whole=_TEXTS,
 )
 def explain(asked: Invocation, text: tuple[str, ...], source: str | None, form: str | None) -> int:

@@ -14,6 +14,7 @@ from dcpdump.errors import FilterError
 from dcpdump.filter.choices import Ranges, wanted_of
 from dcpdump.filter.clauses import with_problems
 from dcpdump.render import OUTPUTS
+from dcpdump.render.objects import SHOWN
 from dcpdump.text import counted
 
 
@@ -34,7 +35,7 @@ from dcpdump.text import counted
         option("-j, --jobs N", "Worker processes; the default: the cores."),
         "summary NO-SUMMARY",
     ],
-    rows=("frame",),
+    rows=[SHOWN],
 )
 def read(asked: Invocation, context: int | None, jobs: int | None) -> int:
     """Print the DCP frames of captures: pcap and pcapng, plain or compressed.

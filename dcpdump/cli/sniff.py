@@ -28,6 +28,7 @@ from dcpdump.escape import safe
 from dcpdump.filter.choices import parse_ranges
 from dcpdump.record import Json
 from dcpdump.render import OUTPUTS
+from dcpdump.render.objects import SHOWN
 from dcpdump.render.style import Palette
 from dcpdump.text import counted
 from dcpdump.wire.value import decompress
@@ -183,7 +184,7 @@ _MILLION = 1_000_000
         option("--summary [text|json|none]", "What came of all packets.", default="text", show_default=False),
         "NO-SUMMARY",
     ],
-    rows=("frame",),
+    rows=[SHOWN],
 )
 def sniff(
     asked: Invocation,

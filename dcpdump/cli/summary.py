@@ -339,37 +339,10 @@ def tls_lines(dissector: Dissector) -> Iterator[str]:
 
 def tls_objects(dissector: Dissector) -> list[Json]:
     """Return the connections as objects of the summary."""
-    return [
-        {"connection": number, **tls_object(each)} for number, each in sorted(dissector.tls_reports.items())[:_OBJECTS]
-    ]
+    from dcpdump.render.conns import TLS  # here, as only programs ask for it
 
-
-def tls_object(report: TlsReport) -> Json:
-    """Return one connection as an object."""
-    return {
-        "version": report.version,
-        "suite": report.suite,
-        "server_name": report.server_name,
-        "opened_bytes": report.opened_bytes,
-        "encrypted_bytes": report.encrypted_bytes,
-        "lost_records": report.lost_records,
-        "why": report.cause,
-        "failure": None if report.failure is None else _failure_object(report.failure),
-    }
-
-
-def _failure_object(failure: "Failure") -> Json:
-    """Return how a connection failed as an object."""
-    alert = failure.alert
-    return {
-        "text": failure.text,
-        "established": failure.established,
-        "alert": None if alert is None else {"number": alert.number, "name": alert.name, "level": alert.level_name},
-        "sent_by": failure.sender,
-        "after": failure.step,
-        "close": failure.close,
-        "closed_by": failure.closer,
-    }
+    found = sorted(dissector.tls_reports.items())[:_OBJECTS]
+    return [{"connection": number, **TLS.object(each)} for number, each in found]
 
 
 def tls_failed(dissector: Dissector) -> list[str]:

@@ -18,9 +18,9 @@ from dcpdump.text import iso_time
 
 # -- the keys of rows: what each means, in all commands -----------------------------------------------
 
-#: A type is a word; ``[…]`` is a list of it, ``?…`` it or null, ``@…`` an object with the keys of that row, ``{…}`` any
-#: names to it.
+#: A type is a word; ``[…]`` is a list of it, ``?…`` it or null, ``{…}`` any names to it. A ``row`` has columns.
 INT, NUMBER, TEXT, BOOL, TIME, HEX, ANY = "int", "number", "text", "bool", "time", "hex", "any"
+ROW, ROWS = "row", "[row]"
 #: Numbers that are written without separators, and what tables are stored with: signed and not, by their bits.
 ID, I32, U8, U16, U32, U64 = "id", "i32", "u8", "u16", "u32", "u64"
 INTEGERS = (INT, ID, I32, U8, U16, U32, U64)
@@ -70,7 +70,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "confidence": (TEXT, "low: found on weak evidence after bytes were lost"),
     "connection": (I32, "the number of the TCP connection, in the order first seen"),
     "context": (BOOL, "it was not chosen, but is near a frame of its connection that was"),
-    "controls": ("[@control]", "the controls that were set"),
+    "controls": (ROWS, "the controls that were set"),
     "count": (INT, "how many times"),
     "count_exact": (BOOL, "false: at least so many times, and maybe a loop"),
     "datatype": (INT, "the datatype of the header"),
@@ -89,17 +89,17 @@ KEYS: dict[str, tuple[str, str]] = {
     "end_status_name": (TEXT, "its name"),
     "ended_at": (TIME, "when it ended"),
     "equal": (BOOL, "nothing differs"),
-    "exceeded": ("[@interval]", "when more was sent than flow control allows"),
+    "exceeded": (ROWS, "when more was sent than flow control allows"),
     "expected_seqno": (INT, "where the clause sends the client"),
-    "failover_log": ("[@entry]", "the failover log, the newest branch first"),
+    "failover_log": (ROWS, "the failover log, the newest branch first"),
     "failover_log_frame": (INT, "the frame that carried it"),
     "features": ("[text]", "what HELLO granted"),
     "features_asked": ("[text]", "what HELLO requested"),
-    "fields": ("@fields", "extras and structured values, by the specification's names"),
+    "fields": ("fields", "extras and structured values, by the specification's names"),
     "file": (TEXT, "the capture"),
     "first": (TIME, "when the first packet or frame came"),
     "first_seqno": (U64, "the first seqno that came"),
-    "flags": (INT, "the flags of the message"),
+    "flags": (U32, "the flags of the message"),
     "flags_names": ("[text]", "what the flags say"),
     "follows": ("[text]", "what led to it, and what follows from it, in sentences"),
     "frame": (INT, "the number of the frame, in the order in which frames completed"),
@@ -115,12 +115,12 @@ KEYS: dict[str, tuple[str, str]] = {
     "high_seqno_from": (TEXT, "the name of the message that said it; none: documents did"),
     "hints": ("[text]", "what is odd, but not wrong"),
     "ignored": (INT, "bytes acknowledged while flow control was off"),
-    "intervals": ("[@interval]", "when the producer was blocked"),
+    "intervals": (ROWS, "when the producer was blocked"),
     "intervals_left": (INT, "how many later intervals were not kept"),
     "key": (TEXT, "a key as text, without its collection; of a control its name"),
     "key_hex": (TEXT, "the key as it was sent, in hexadecimal"),
     "kind": (TEXT, "request or response"),
-    "kinds": ("[@kind]", "bytes by message"),
+    "kinds": (ROWS, "bytes by message"),
     "lag": (U64, "seqnos that the server has and the consumer was not sent; not known: left out"),
     "lag_exact": (BOOL, "it is as the server said; false: it is at least so many"),
     "last": (TIME, "when the last packet or frame came"),
@@ -141,12 +141,12 @@ KEYS: dict[str, tuple[str, str]] = {
     "mechanism": (TEXT, "how the client logged in"),
     "message": (TEXT, "what was found, in words"),
     "moved": (INT, "frames that both captures have, in another order"),
-    "mismatch": ("@mismatch", "sums of flow control that do not agree"),
+    "mismatch": (ROW, "sums of flow control that do not agree"),
     "more": (INT, "how many findings of the kind are left out"),
     "name": (TEXT, "the name of the DCP connection, as DCP_OPEN says"),
     "name_a": (TEXT, "the name of the message in A"),
     "name_b": (TEXT, "the name of the message in B"),
-    "noops": ("@noops", "keep-alives"),
+    "noops": (ROW, "keep-alives"),
     "not_known": (TEXT, "why it is not known what followed"),
     "notes": (INT, "how many things are worth a look, and may be as they should be"),
     "offset": (INT, "where a frame begins in its direction, or a problem in its frame"),
@@ -165,7 +165,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "other_src": (TEXT, "the sender's address and port in B"),
     "outcome": (TEXT, "whether anything is wrong"),
     "outstanding": (INT, "bytes that were not acknowledged"),
-    "over_time": ("[@mark]", "what was outstanding when"),
+    "over_time": (ROWS, "what was outstanding when"),
     "overacked": (INT, "bytes that were acknowledged and not sent, not even a little later"),
     "packet": (INT, "the number of the packet that completed the frame, in its file"),
     "payload_bytes": (INT, "bytes of TCP payload"),
@@ -173,7 +173,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "p50": (INT, "half are not above it"),
     "p90": (INT, "nine tenths are not above it"),
     "p99": (INT, "ninety-nine hundredths are not above it"),
-    "problems": ("[@problem]", "what is wrong with the frame"),
+    "problems": (ROWS, "what is wrong with the frame"),
     "purge_seqno": (INT, "below it deletions are forgotten"),
     "purge_seqno_frame": (INT, "the frame that said so"),
     "rank": (INT, "1 is the worst"),
@@ -181,17 +181,17 @@ KEYS: dict[str, tuple[str, str]] = {
     "reason": (TEXT, "why there is no verdict"),
     "request_frame": (INT, "the frame of the request"),
     "repeats": (INT, "how many equal requests with equal answers came later and are not listed"),
-    "requests": ("[@request]", "the stream requests, in order; of very many, the first and the latest"),
+    "requests": (ROWS, "the stream requests, in order; of very many, the first and the latest"),
     "requests_omitted": (INT, "how many requests are neither listed nor repeats of those that are"),
     "response_frame": (INT, "the frame of the response"),
     "rev_seqno": (INT, "the revision of the document"),
-    "revoked": ("@revocation", "the rollback by which the client had to take the change back; none: left out"),
+    "revoked": (ROW, "the rollback by which the client had to take the change back; none: left out"),
     "role": (TEXT, "what the server is: producer or consumer"),
     "roles": (TEXT, "whether who is the server was seen, inferred, or is not known"),
     "rollback_seqno": (U64, "where the server sends the client"),
-    "resume": ("@resume", "what the client should have sent, to go on"),
+    "resume": (ROW, "what the client should have sent, to go on"),
     "rule": (TEXT, "the letter and number of a rule"),
-    "rules": ("[@broken]", "the rules that the frame alone breaks"),
+    "rules": (ROWS, "the rules that the frame alone breaks"),
     "scope": (TEXT, "the id of the scope that is requested"),
     "scope_name": (TEXT, "its name, where that was captured"),
     "seconds": (NUMBER, "how long"),
@@ -202,15 +202,15 @@ KEYS: dict[str, tuple[str, str]] = {
     "server": (TEXT, "the address of the server"),
     "severity": (TEXT, "violation, suspicious or info; of a trouble, wrong or note"),
     "skipped_bytes": (INT, "bytes that were captured, where no frame was found to begin"),
-    "snap_end_seqno": (INT, "the end of the snapshot that the client is in"),
-    "snap_start_seqno": (INT, "its start"),
-    "snapshot": ("@snapshot", "the last snapshot that was announced"),
+    "snap_end_seqno": (U64, "the end of the snapshot that the client is in"),
+    "snap_start_seqno": (U64, "its start"),
+    "snapshot": (ROW, "the last snapshot that was announced"),
     "spec": (TEXT, "where the rule is from"),
     "src": (TEXT, "the sender's address and port; of a connection, who opened it"),
     "start_seqno": (U64, "where it starts"),
     "state": (TEXT, "what became of a stream"),
     "states": ("{int}", "how many streams are in which state"),
-    "status": (INT, "the status of a response"),
+    "status": (U32, "the status of a response"),
     "status_name": (TEXT, "its name"),
     "stream_id": (ID, "the DCP stream id; none: left out"),
     "stream_requests": (INT, "how many streams were requested"),
@@ -218,16 +218,16 @@ KEYS: dict[str, tuple[str, str]] = {
     "text": (TEXT, "it in words"),
     "time": (TIME, "when, in UTC"),
     "title": (TEXT, "the title of a rule"),
-    "tls": ("@tls", "what became of a connection of TLS; none: left out"),
+    "tls": (ROW, "what became of a connection of TLS; none: left out"),
     "version": (TEXT, "the version of TLS"),
     "suite": (TEXT, "its cipher suite"),
     "server_name": (TEXT, "the name of the server that the client requested"),
     "opened_bytes": (INT, "bytes of TLS that were opened"),
     "encrypted_bytes": (INT, "bytes of TLS that were not"),
     "lost_records": (INT, "records of TLS that were lost"),
-    "failure": ("?@tls_failure", "how its handshake failed, or which alert ended it"),
+    "failure": ("?row", "how its handshake failed, or which alert ended it"),
     "established": (BOOL, "the handshake was over"),
-    "alert": ("?@tls_alert", "the alert that ended it"),
+    "alert": ("?row", "the alert that ended it"),
     "sent_by": (TEXT, "who sent the alert: client, server, empty where that is not known"),
     "after": (TEXT, "the last handshake message of the other side before it"),
     "close": (TEXT, "how the connection was closed: fin, rst, empty where neither was captured"),
@@ -247,7 +247,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "vbucket": (U16, "the vbucket; of a response that of its request, where it was captured"),
     "vbucket_uuid": (HEX, "the branch of a vbucket's history"),
     "verdict": (TEXT, "what became of a stream, in words"),
-    "ways": (ANY, "both directions of a connection"),
+    "ways": (ROWS, "both directions of a connection"),
     "whole": (BOOL, "false: one of the captures lacks bytes of it"),
     "why": (TEXT, "the reason in words"),
     "xattrs": ("{text}", "extended attributes"),
@@ -256,7 +256,7 @@ KEYS: dict[str, tuple[str, str]] = {
     "prepares": (INT, "how many prepared durable writes"),
     "commits": (INT, "how many of them were committed"),
     "aborts": (INT, "how many of them were aborted"),
-    "tcp_faults": ("[@tcp_fault]", "when an end held the other up: it did not read, or did not answer"),
+    "tcp_faults": (ROWS, "when an end held the other up: it did not read, or did not answer"),
     "fault": (TEXT, "how: zero-window, no-answer"),
     "member": (TEXT, "what of a request is at fault: sid, collections, flags …; value: its JSON as a whole"),
     "fault_ms": (INT, "milliseconds during which it did"),
@@ -290,8 +290,9 @@ class Column(Generic[Row]):
     right: bool = False  #: cells are aligned at their right, as those of numbers are but for connections
     drop_rank: int = 0  #: 1 is the first that a narrow terminal leaves out; 0: after those, the last ones first
     sort: Callable[[Row], Any] | None = None  #: what rows are sorted by, where that is not the value
-    type: "str | ColumnSet[Any]" = ""  #: columns: a list of rows that have them
+    type: str = ""
     meaning: str = ""
+    columns: "ColumnSet[Any] | None" = None  #: those of the row, or the rows, that its value is
     stored: bool = True  #: a column of the stored table too
 
     @property
@@ -311,8 +312,8 @@ class Column(Generic[Row]):
         return lambda row: "" if (value := get(row)) is None else str(value)
 
     @property
-    def kind(self) -> "str | ColumnSet[Any]":
-        """Return the word of its type, or the columns of its rows."""
+    def kind(self) -> str:
+        """Return the word of its type."""
         return self.type or (KEYS[self.key.rstrip("?")][0] if self.key else "")
 
     @property
@@ -326,15 +327,25 @@ class Column(Generic[Row]):
         return self.right or self.kind in _NUMBERS
 
     @property
+    def written(self) -> Callable[[Any], Any] | None:
+        """Return what makes of its value what objects have; None: it stays as it is."""
+        return _WRITTEN.get(self.kind) if self.columns is None else partial(self.rows, ColumnSet.object)
+
+    def rows(self, make: "Callable[[ColumnSet[Any], Any], Json]", value: Any) -> Json | list[Json]:
+        """Return what is made of the row that a value is, or of each of its rows."""
+        assert self.columns is not None, self.key
+        return [make(self.columns, row) for row in value] if self.kind == ROWS else make(self.columns, value)
+
+    @property
     def order(self) -> Callable[[Row], Any] | None:
         """Return what rows are sorted by; None: they are not sorted by it."""
         return (self.sort or self.get) if self.head else None
 
 
-_COUNTS: frozenset[object] = frozenset({INT, U64})
-_NUMBERS: frozenset[object] = frozenset({INT, NUMBER, ID, U16, U64})
+_COUNTS = frozenset({INT, U64})
+_NUMBERS = frozenset({INT, NUMBER, ID, U16, U64})
 #: Types whose values are written otherwise in objects.
-_WRITTEN: dict[object, Callable[[Any], Any]] = {
+_WRITTEN: dict[str, Callable[[Any], Any]] = {
     TIME: iso_time,
     INSTANT: iso_time,
     HEX: "0x{:016x}".format,
@@ -375,7 +386,9 @@ class ColumnSet(Generic[Row]):
         #: The columns of objects, by their keys.
         self.keyed: Mapping[str, Column[Row]] = {each.key.rstrip("?"): each for each in columns if each.key}
         self._written = [
-            (key, each.get, _WRITTEN.get(each.kind)) for key, each in self.keyed.items() if each.get is not None
+            (key, get, each.written, each.kind[0] == "?")
+            for key, each in self.keyed.items()
+            if (get := each.get) is not None
         ]
 
     def __iter__(self) -> Iterator[Column[Row]]:
@@ -397,10 +410,12 @@ class ColumnSet(Generic[Row]):
     def object(self, row: Row) -> Json:
         """Return a row as an object, without what it has not."""
         out: Json = {"type": self.type} if self.type else {}
-        for key, get, written in self._written:
+        for key, get, written, null in self._written:
             value = get(row)
             if value is not None:
                 out[key] = value if written is None else written(value)
+            elif null:
+                out[key] = None
         return out
 
     def table(self, rows: Sequence[Row]) -> Table:

@@ -1,24 +1,25 @@
 """Write connections as rows for people, and as objects: names, negotiated settings, traffic, ends."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dcpdump.record import Json
 from dcpdump.render.column import Column, ColumnSet, of
-from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import folded, lost
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS
 from dcpdump.spec.statuses import STATUS, SUCCESS
 from dcpdump.startup import dataclass
 from dcpdump.streams.opcode_kinds import NOOP, SELECT_BUCKET
-from dcpdump.streams.setup import Control
+from dcpdump.streams.setup import Control, Noops
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import agent_name, client, clock, span, status
+from dcpdump.tls.outcome import Alert, Failure, TlsReport
 from dcpdump.wire.collection_names import Names
 
-_NOTHING: Mapping[int, tuple[str, Json]] = MappingProxyType({})
+_NOTHING: Mapping[int, tuple[str, TlsReport]] = MappingProxyType({})
 _ON = {"true": "on", "false": "off"}
 
 
@@ -30,13 +31,13 @@ class ConnectionRow(NamedTuple):
     dst: str
     state: ConnectionState | None
     tls_text: str = ""
-    tls: Json | None = None
+    tls: TlsReport | None = None
 
 
 def rows_of(
-    connections: Iterable[ConnectionState], tls: Mapping[int, tuple[str, Json]] = _NOTHING
+    connections: Iterable[ConnectionState], tls: Mapping[int, tuple[str, TlsReport]] = _NOTHING
 ) -> list[ConnectionRow]:
-    """Return rows of connections. ``tls``: what became of those that are TLS, by number, in words and as an object."""
+    """Return rows of connections. ``tls``: what became of those that are TLS, by number, in words and as a report."""
     return [ConnectionRow(each.number, each.src, each.dst, each, *tls.get(each.number, ())) for each in connections]
 
 
@@ -130,13 +131,6 @@ def _said(control: Control) -> str:
     return f", server: {control.said}" if control.said else ""
 
 
-def _control_object(control: Control) -> Json:
-    out: Json = {"key": control.key, "value": control.value, "frame": control.frame, "status": control.status}
-    if control.status is not None:
-        out["status_name"] = STATUS.names.get(control.status)
-    return without_none(out)
-
-
 def _noops(each: ConnectionState) -> str:
     noops = each.noops
     if not noops.sent:
@@ -193,6 +187,32 @@ def _state(row: ConnectionRow) -> ConnectionState | None:
     return row.state
 
 
+CONTROL = ColumnSet[Control](
+    Column("key", lambda control: control.key),
+    Column("value", lambda control: control.value, meaning="what it was set to"),
+    *of(lambda control: control, "frame status?"),
+    Column("status_name?", lambda each: None if each.status is None else STATUS.names.get(each.status)),
+)
+NOOPS = ColumnSet[Noops](*of(lambda noops: noops, "sent answered"))
+_ALERT = ColumnSet[Alert](
+    *of(lambda alert: alert, "number"),
+    Column("name", lambda alert: alert.name, meaning="its name"),
+    *of(lambda alert: alert, "level=level_name"),
+)
+_FAILURE = ColumnSet[Failure](
+    *of(lambda failure: failure, "text established"),
+    Column("alert", lambda failure: failure.alert, columns=_ALERT),
+    *of(lambda failure: failure, "sent_by=sender after=step close closed_by=closer"),
+)
+TLS = ColumnSet[TlsReport](
+    *of(lambda each: each, "version suite server_name opened_bytes encrypted_bytes lost_records"),
+    Column(
+        "why",
+        lambda each: each.cause,
+        meaning="the code of why something of it stays closed; empty where nothing does",
+    ),
+    Column("failure", lambda each: each.failure, columns=_FAILURE),
+)
 #: Connections, and those of TLS of which nothing was opened.
 CONNECTIONS = ColumnSet[ConnectionRow](
     Column("connection", lambda row: row.number, "conn"),
@@ -204,7 +224,7 @@ CONNECTIONS = ColumnSet[ConnectionRow](
         sort=lambda row: None if row.state is None else client(row.state),
     ),
     *of(_state, "client?=client_address server?=server_address"),
-    Column("tls?", lambda row: row.tls),
+    Column("tls?", lambda row: row.tls, columns=TLS),
     Column(head="tls", text=lambda row: row.tls_text),
     *of(_state, "roles=roles.word role?"),
     C(head="server is", text=lambda each: each.role or "?"),
@@ -226,12 +246,12 @@ CONNECTIONS = ColumnSet[ConnectionRow](
     C("open_flags_names?", lambda each: None if each.setup.flags is None else [*OPEN_FLAGS.describe(each.setup.flags)]),
     *of(_state, "open_status?=setup.status"),
     C(head="open", text=_flags),
-    C("controls", lambda each: [_control_object(control) for control in each.setup.controls.values()]),
+    C("controls", lambda each: list(each.setup.controls.values()), columns=CONTROL),
     C(head="controls", text=_accepted),
     C(head="refused", text=_refused),
     C("streams", lambda each: each.stream_count, "streams"),
     *of(_state, "stream_requests?=lookup.requests"),
-    C("noops?", lambda each: {"sent": each.noops.sent, "answered": each.noops.answered}),
+    C("noops?", lambda each: each.noops, columns=NOOPS),
     C(head="NOOPs", text=_noops),
     *of(_state, "unanswered?=exchanges.count"),
     C("frames", lambda each: each.frames, "frames"),
@@ -247,4 +267,4 @@ CONNECTIONS = ColumnSet[ConnectionRow](
     C(head="end", text=_end, sort=lambda row: None if row.state is None else row.state.end.ts_ns),
 )
 #: The keys of those of which nothing was opened.
-CLOSED = ColumnSet[ConnectionRow](*CONNECTIONS.some("connection src dst"), Column("tls", lambda row: row.tls))
+CLOSED = ColumnSet[ConnectionRow](*CONNECTIONS.some("connection src dst"), replace(CONNECTIONS.keyed["tls"], key="tls"))

@@ -9,7 +9,7 @@ from dcpdump.clock import clock_in_use
 from dcpdump.diagnosis.diagnosis import COMMAND, Diagnosis, DiagnosisOutcome, behind
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, speaks_dcp
 from dcpdump.record import Json
-from dcpdump.render.column import Column, ColumnSet, of
+from dcpdump.render.column import ROWS, Column, ColumnSet, of
 from dcpdump.render.conns import ends
 from dcpdump.render.streams import lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
@@ -170,11 +170,10 @@ class _Ranked(NamedTuple):
         return None if self.thing.command is None else self.line(self.thing.command)
 
 
-def _place(stream: Stream) -> Json:
-    place = {"connection": stream.connection.number, "vbucket": stream.vbucket}
-    return place | ({"stream_id": stream.stream_id} if stream.stream_id else {})
-
-
+PLACE = ColumnSet[Stream](
+    *of(lambda stream: stream, "connection=connection.number vbucket"),
+    Column("stream_id?", lambda stream: stream.stream_id or None),
+)
 _Found = tuple[Diagnosis, Sequence[str]]
 CAPTURE = ColumnSet[_Found](
     Column("captures", lambda row: list(row[1])),
@@ -221,8 +220,9 @@ TROUBLE = ColumnSet[_Ranked](
     Column("connections", lambda row: list(row.thing.connections), type="[int]", meaning=_NUMBERS),
     Column(
         "streams?",
-        lambda row: list(map(_place, row.thing.streams)) or None,
-        type="[@place]",
+        lambda row: row.thing.streams or None,
+        type=ROWS,
+        columns=PLACE,
         meaning="the streams that it is about",
     ),
     Column("frames?", lambda row: list(row.thing.frames) or None, type="[int]", meaning="the numbers of the frames"),

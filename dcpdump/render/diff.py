@@ -129,7 +129,7 @@ WAYS = ColumnSet[_WayRow](
 #: A connection that both captures have.
 CONNECTION = ColumnSet[Json](
     *given("connection other_connection src dst other_src other_dst"),
-    Column("ways", lambda row: list(map(WAYS.object, row["ways"])), type=WAYS),
+    Column("ways", lambda row: row["ways"], columns=WAYS),
     *given("clock_offset_us? clock_spread_us?"),
     type="connection",
 )

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from dcpdump.record import Json
 from dcpdump.render.column import Column, ColumnSet, of
-from dcpdump.render.objects import without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number, spark
 from dcpdump.spec import find
@@ -16,7 +14,7 @@ from dcpdump.streams.silence import TcpFaults, tcp_faults
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import FIRST, LAST, Excess, Interval, Window
 from dcpdump.streams.wording import client, clock, span, times
-from dcpdump.text import counted, iso_time
+from dcpdump.text import counted
 
 _BARS = 24
 #: A producer that waits for so long, and for longer than before, stands still; for less, its consumer is just slower.
@@ -157,63 +155,21 @@ def _intervals(window: Window, found: FlowStatus) -> list[Interval]:
     return [*window.blocked.kept, *open_one]
 
 
-def _interval(start: int | None, end: int | None, outstanding: int) -> Json:
-    return _from_to(start, end) | {"outstanding": outstanding}
-
-
-def _from_to(start: int | None, end: int | None) -> Json:
-    times = (("from", start), ("to", end))
-    return {name: iso_time(ts_ns) for name, ts_ns in times if ts_ns is not None}
-
-
-def _fault(found: TcpFaults) -> Json:
-    *over, last = found.intervals.kept
-    last = last if found.since_ns is None else last._replace(end_ns=None)
-    return without_none(
-        {
-            "fault": found.fault.value,
-            "role": found.end,
-            "fault_ms": found.intervals.total_ns // 1_000_000,
-            "intervals": [_from_to(each.start_ns, each.end_ns) for each in (*over, last)],
-            "intervals_left": found.intervals.further or None,
-        }
-    )
-
-
 def _levels(window: Window) -> list[int]:
     """Return the outstanding bytes at each mark; where only differences are known, above the lowest."""
     low = 0 if window.complete else min((mark.outstanding for mark in window.marks), default=0)
     return [mark.outstanding - low for mark in window.marks]
 
 
-def _kinds(window: Window) -> list[Json]:
+def _kinds(window: Window) -> list[tuple[int, int, int]]:
     """Return how much was sent by message."""
     counts = zip(range(FIRST, LAST + 1), window.counted.frames, window.counted.bytes, strict=True)
-    return [
-        {"name": find(opcode).name, "opcode": opcode, "frames": frames, "bytes": size}
-        for opcode, frames, size in counts
-        if frames
-    ]
+    return [each for each in counts if each[1]]
 
 
-def _excess(found: Excess) -> Json:
-    return _interval(*found[:3]) | {"messages": found.messages}
-
-
-def _mismatch(found: Leak | None) -> Json | None:
-    if found is None:
-        return None
-    return without_none(
-        {
-            "bytes": found.bytes,
-            "text": found.text or UNEXPLAINED,
-            "explained": found.explained,
-            "kind": found.kind or None,
-            "frames": found.frames if found.kind else None,
-            "time": None if found.by_ns is None else iso_time(found.by_ns),
-            "fills_ms": None if found.fills_ns is None else found.fills_ns // 1_000_000,
-        }
-    )
+def _fault_intervals(found: TcpFaults) -> list[Interval]:
+    *over, last = found.intervals.kept
+    return [*over, last if found.since_ns is None else last._replace(end_ns=None)]
 
 
 def _drawn(window: Window) -> str:
@@ -238,10 +194,10 @@ def _buffer(row: FlowRow) -> str:
     return "none" if row.found.state is FlowState.OFF else number(row.window.size) or "?"
 
 
-def _marks(window: Window) -> list[Json]:
+def _marks(window: Window) -> list[tuple[int, int]]:
     """Return what was outstanding when."""
     levels = zip(window.marks, _levels(window), strict=True)
-    return [{"time": iso_time(mark.ts_ns), "outstanding": level} for mark, level in levels if mark.ts_ns is not None]
+    return [(mark.ts_ns, level) for mark, level in levels if mark.ts_ns is not None]
 
 
 def _level(name: str, get: Callable[[Window], int]) -> Column[FlowRow]:
@@ -249,6 +205,34 @@ def _level(name: str, get: Callable[[Window], int]) -> Column[FlowRow]:
     text = _where_on(lambda row: _least(row.window, get(row.window)))
     return Column(f"{name}?", _where_both(lambda row: get(row.window)), name, text)
 
+
+_TIMES = of(lambda each: each, "from?=start_ns to?=end_ns")
+_INTERVAL = ColumnSet[Interval](*_TIMES, *of(lambda each: each, "outstanding"))
+_EXCESS = ColumnSet[Excess](*_TIMES, *of(lambda each: each, "outstanding messages"))
+_FAULT = ColumnSet[TcpFaults](
+    *of(lambda found: found, "fault=fault.value"),
+    Column("role", lambda found: found.end, meaning="which end: producer, consumer; else server, client, one end"),
+    Column("fault_ms", lambda found: found.intervals.total_ns // 1_000_000),
+    Column("intervals", _fault_intervals, columns=ColumnSet(*_TIMES), meaning="when it did"),
+    Column("intervals_left?", lambda found: found.intervals.further or None),
+)
+#: The opcode of a message, and how many frames and bytes there are of it.
+_KIND = ColumnSet[tuple[int, int, int]](
+    Column("name", lambda row: find(row[0]).name, meaning="the name of the message"),
+    Column("opcode", lambda row: row[0]),
+    Column("frames", lambda row: row[1]),
+    Column("bytes", lambda row: row[2]),
+)
+_MARK = ColumnSet[tuple[int, int]](Column("time", lambda row: row[0]), Column("outstanding", lambda row: row[1]))
+_MISMATCH = ColumnSet[Leak](
+    *of(lambda found: found, "bytes"),
+    Column("text", lambda found: found.text or UNEXPLAINED),
+    *of(lambda found: found, "explained"),
+    Column("kind?", lambda found: found.kind or None, meaning="the names of the messages, or what of them"),
+    Column("frames?", lambda found: found.frames if found.kind else None),
+    *of(lambda found: found, "time?=by_ns"),
+    Column("fills_ms?", lambda found: None if found.fills_ns is None else found.fills_ns // 1_000_000),
+)
 
 C = Column[FlowRow]
 FLOW = ColumnSet[FlowRow](
@@ -270,19 +254,19 @@ FLOW = ColumnSet[FlowRow](
     C("acked", lambda row: row.window.acked, "acked", drop_rank=3),
     C("acks", lambda row: row.window.acks, "acks", drop_rank=1),
     C("ignored?", lambda row: row.window.ignored or None),
-    C("tcp_faults?", lambda row: [_fault(found) for found in tcp_faults(row.connection, row.now_ns)] or None),
-    C("kinds", lambda row: _kinds(row.window)),
+    C("tcp_faults?", lambda row: list(tcp_faults(row.connection, row.now_ns)) or None, columns=_FAULT),
+    C("kinds", lambda row: _kinds(row.window), columns=_KIND),
     _level("outstanding", lambda window: window.outstanding),
     _level("peak", lambda window: window.peak),
     C("overacked?", _where_both(lambda row: row.window.overacked if row.window.complete else None)),
     C("blocked?", _where_both(lambda row: row.found.state is FlowState.BLOCKED)),
     C(head="blocked", text=_where_on(_blocked), sort=lambda row: row.window.blocked_ns(row.connection.last_ns)),
     C("blocked_ms?", _where_both(lambda row: row.window.blocked_ns(row.now_ns) // 1_000_000)),
-    C("intervals?", _where_both(lambda row: [_interval(*each) for each in _intervals(row.window, row.found)])),
+    C("intervals?", _where_both(lambda row: _intervals(row.window, row.found)), columns=_INTERVAL),
     C("intervals_left?", _where_both(lambda row: row.window.blocked.further or None)),
-    C("exceeded?", _where_both(lambda row: list(map(_excess, row.window.all_excesses)) or None)),
-    C("mismatch?", _where_both(lambda row: _mismatch(leak(row.window)))),
-    C("over_time?", _where_both(lambda row: _marks(row.window))),
+    C("exceeded?", _where_both(lambda row: list(row.window.all_excesses) or None), columns=_EXCESS),
+    C("mismatch?", _where_both(lambda row: leak(row.window)), columns=_MISMATCH),
+    C("over_time?", _where_both(lambda row: _marks(row.window)), columns=_MARK),
     C(head="over time", text=lambda row: _drawn(row.window) if row.drawn else "", drop_rank=2),
     C(head="state", text=_state),
 )

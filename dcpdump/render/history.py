@@ -9,7 +9,7 @@ from dcpdump.escape import safe
 from dcpdump.record import Json, Record, as_json
 from dcpdump.render.column import Column, ColumnSet, of
 from dcpdump.render.line import dialogue_name
-from dcpdump.render.objects import without_none
+from dcpdump.render.objects import FRAME, without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number
 from dcpdump.spec.names import DATATYPE
@@ -138,7 +138,7 @@ def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_byte
             record, flat = each.record, as_json(each.record, value_bytes=value_bytes)
         out: Json = {"type": "change", "seqno": each.seqno, "rev_seqno": each.rev_seqno, **flat}
         if each.revoked is not None:
-            out["revoked"] = _REVOCATION.object(each.revoked)
+            out["revoked"] = REVOCATION.object(each.revoked)
         if each.item is not None:
             out["fields"] = {**flat["fields"], "items": flat["fields"]["items"][each.item : each.item + 1]}
         yield without_none(out)
@@ -181,8 +181,15 @@ def _covered(each: Coverage) -> str:
     return f"capture complete for {where}, {span}: {answer} ({each.why})"
 
 
+#: The rollback that took a change back.
+REVOCATION = ColumnSet[Request](
+    *of(
+        lambda request: request,
+        "rollback_seqno start_seqno request_frame=frame response_frame=answer_frame time?=answered_ns",
+    )
+)
 C = Column[Change]
-#: Changes of documents; their objects are those of their frames.
+#: Changes of documents; their objects have the keys of their frames.
 CHANGES = ColumnSet[Change](
     C(head="key", text=lambda change: safe(change.key)),
     C(head="collection", text=_collection, drop_rank=7),
@@ -204,14 +211,8 @@ CHANGES = ColumnSet[Change](
     C(head="datatype", text=lambda change: "|".join(DATATYPE.describe(change.datatype)), drop_rank=4),
     C(head="xattrs", text=_xattrs, drop_rank=5),
     C(head="bytes", text=lambda change: number(change.record.frame.raw.length), right=True),
-)
-
-#: The rollback that took a change back.
-_REVOCATION = ColumnSet[Request](
-    *of(
-        lambda request: request,
-        "rollback_seqno start_seqno request_frame=frame response_frame=answer_frame time?=answered_ns",
-    )
+    *(C("seqno?"), C("rev_seqno?"), C("revoked?", columns=REVOCATION), *FRAME),
+    type="change",
 )
 COVERAGE = ColumnSet[Coverage](
     *of(lambda covered: covered.stream, "connection=connection.number name?=connection.setup.name vbucket"),
@@ -219,5 +220,5 @@ COVERAGE = ColumnSet[Coverage](
     *of(lambda covered: covered, "first_seqno?=first last_seqno?=last complete? why"),
     type="coverage",
 )
-#: The rows of a history: a change has the keys of its frame.
-HISTORY: tuple[str | ColumnSet[Any], ...] = ("key.change", COVERAGE)
+#: The rows of a history.
+HISTORY: tuple[ColumnSet[Any], ...] = (CHANGES, COVERAGE)

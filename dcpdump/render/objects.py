@@ -12,60 +12,44 @@ from typing import Any
 
 from dcpdump.escape import safe, safe_json
 from dcpdump.record import Json, Record, as_json, columns
-from dcpdump.render.column import ANY, BOOL, HEX, INSTANT, INT, INTEGERS, KEYS, NUMBER, TEXT, TIME, ColumnSet
+from dcpdump.render.column import ANY, BOOL, HEX, INSTANT, INT, INTEGERS, NUMBER, TEXT, TIME, Column, ColumnSet
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 
 # -- the schema (draft 2020-12), from the table of keys, the columns and the protocol table -----------
 
-#: row and key → what the key is there instead.
-OTHERWISE: dict[tuple[str, str], tuple[str, str]] = {
-    **{(row, "name"): (TEXT, "the name of the message") for row in ("frame", "kind", "key.change")},
-    ("mismatch", "kind"): (TEXT, "the names of the messages, or what of them"),
-    ("tls", "why"): (TEXT, "the code of why something of it stays closed; empty where nothing does"),
-    ("tls_alert", "name"): (TEXT, "its name"),
-    ("tcp_fault", "intervals"): ("[@fault_interval]", "when it did"),
-    ("tcp_fault", "role"): (TEXT, "which end: producer, consumer; else server, client, one end"),
-    ("broken", "status"): (TEXT, "the status that a conforming peer answers"),
-    ("control", "value"): (TEXT, "what it was set to"),
-    ("request", "fault"): ("@request_fault", "what is wrong with the request in itself"),
-}
+_NAME = Column[Any]("name?", meaning="the name of the message")
 
-_FRAME = """frame packet file time connection src dst offset length gap_before confidence magic kind opcode name layout
-    vbucket status status_name request_frame latency_us opaque cas datatype datatype_names framing stream_id fields
-    collection collection_inferred collection_name key key_hex value_length value xattrs xattrs_unread_hex value_json
-    problems hints"""
-_ASKED = "start_seqno end_seqno vbucket_uuid snap_start_seqno snap_end_seqno rollback_seqno"
-#: row → its keys; those before a ``|`` are always there
-ROWS: dict[str, str] = {
-    "frame": f"| {_FRAME} context",
-    "explain": f"| {_FRAME} rules suggestion",
-    "key.change": f"type | seqno rev_seqno revoked {_FRAME}",
-    "request": f"""frame opaque | time flags flags_names {_ASKED} collections collection_names scope scope_name
-        response_frame status status_name latency_us repeats fault""",
-    "resume": "start_seqno snap_start_seqno snap_end_seqno flags why | vbucket_uuid purge_seqno",
-    "control": "key value frame | status status_name",
-    "entry": "vbucket_uuid seqno |",
-    "interval": "outstanding | from to messages",
-    "tls": "version suite server_name opened_bytes encrypted_bytes lost_records why failure |",
-    "tls_failure": "text established alert sent_by after close closed_by |",
-    "tls_alert": "number name level |",
-    "tcp_fault": "fault role fault_ms intervals | intervals_left",
-    "fault_interval": "| from to",
-    "kind": "name opcode frames bytes |",
-    "mark": "time outstanding |",
-    "mismatch": "bytes text explained | kind frames time fills_ms",
-    "noops": "sent answered |",
-    "place": "connection vbucket | stream_id",
-    "problem": "code text offset length |",
-    "broken": "code title severity | message status",
-    "request_fault": "member value text |",
-    "revocation": "rollback_seqno start_seqno request_frame response_frame | time",
-    "snapshot": "start_seqno end_seqno |",
-}
+
+def _keys(keys: str) -> list[Column[Any]]:
+    """Return the columns of objects that ``as_json`` makes, by their keys."""
+    return [Column(key) for key in keys.split()]
+
+
+_PROBLEM = ColumnSet[Any](*_keys("code text offset length"))
+_BROKEN = ColumnSet[Any](
+    *_keys("code title severity message?"),
+    Column("status?", type=TEXT, meaning="the status that a conforming peer answers"),
+)
+FRAME = ColumnSet[Any](
+    *_keys(
+        "frame? packet? file? time? connection? src? dst? offset? length? gap_before? confidence? magic? kind? opcode?"
+    ),
+    _NAME,
+    *_keys(
+        "layout? vbucket? status? status_name? request_frame? latency_us? opaque? cas? datatype? datatype_names? "
+        "framing? stream_id? fields? collection? collection_inferred? collection_name? key? key_hex? value_length? "
+        "value? xattrs? xattrs_unread_hex? value_json?"
+    ),
+    Column("problems?", columns=_PROBLEM),
+    *_keys("hints?"),
+)
+#: A frame of ``read``, and one that was pasted.
+SHOWN = ColumnSet[Any](*FRAME, *_keys("context?"))
+EXPLAINED = ColumnSet[Any](*FRAME, Column("rules?", columns=_BROKEN), *_keys("suggestion?"))
 
 Schema = dict[str, Any]
-Rows = Sequence[str | ColumnSet[Any]]  #: kinds of rows: by their name, or their columns
+Rows = Sequence[ColumnSet[Any]]  #: kinds of rows, by their columns
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 #: What is understood of an item, as of a frame.
 _OF_AN_ITEM = "collection collection_name key value xattrs xattrs_unread_hex".split()
@@ -83,61 +67,42 @@ _TYPES: dict[str, Schema] = {
 
 def schema(command: str, rows: Rows) -> Schema:
     """Return the schema of each row that a command prints with ``-f ndjson``."""
-    found = [_columns(row) if isinstance(row, ColumnSet) else _row(row) for row in rows]
+    found = [_columns(row) for row in rows]
     head = {"$schema": DRAFT, "title": f"a row of: dcpdump {command} -f ndjson"}
     return head | (found[0] if len(found) == 1 else {"oneOf": found})
 
 
 def keys(rows: Rows) -> list[str]:
     """Return the keys of rows of these kinds, each once: the columns that they have as csv."""
-    names: list[str] = []
-    for row in rows:
-        if isinstance(row, ColumnSet):
-            names += ["type"] * bool(row.type) + [*row.keyed]
-        else:
-            names += ROWS[row].replace("|", " ").split()
-    return list(dict.fromkeys(names))
-
-
-def _row(name: str) -> Schema:
-    """Return the schema of a row that is named; what stands behind a dot in its name is its ``type``."""
-    always, _, sometimes = ROWS[name].partition("|")
-    properties = {key: _key(name, key) for key in (*always.split(), *sometimes.split())}
-    if "." in name:
-        properties["type"] |= {"const": name.partition(".")[2]}
-    found: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-    return found | ({"required": always.split()} if always.strip() else {})
+    return list(dict.fromkeys(name for row in rows for name in (*["type"] * bool(row.type), *row.keyed)))
 
 
 def _columns(columns: ColumnSet[Any]) -> Schema:
     """Return the schema of rows of a kind."""
     keyed = columns.keyed
-    properties = {key: {"description": each.means, **_type(each.kind)} for key, each in keyed.items()}
+    properties = {key: _property(each) for key, each in keyed.items()}
     required = [key for key, each in keyed.items() if not each.key.endswith("?")]
     if columns.type:
-        properties = {"type": {**_key("", "type"), "const": columns.type}, **properties}
+        properties = {"type": {**_property(Column("type")), "const": columns.type}, **properties}
         required = ["type", *required]
     found: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
     return found | ({"required": required} if required else {})
 
 
-def _key(row: str, key: str) -> Schema:
-    kind, meaning = OTHERWISE.get((row, key)) or KEYS[key]
-    return {"description": meaning, **_type(kind)}
+def _property(column: Column[Any]) -> Schema:
+    return {"description": column.means, **_type(column.kind, column.columns)}
 
 
-def _type(kind: str | ColumnSet[Any]) -> Schema:
-    if isinstance(kind, ColumnSet):
-        return {"type": "array", "items": _columns(kind)}
+def _type(kind: str, columns: ColumnSet[Any] | None = None) -> Schema:
     if kind[0] == "?":
-        return {"anyOf": [_type(kind[1:]), {"type": "null"}]}
+        return {"anyOf": [_type(kind[1:], columns), {"type": "null"}]}
     if kind[0] == "[":
-        return {"type": "array", "items": _type(kind[1:-1])}
+        return {"type": "array", "items": _type(kind[1:-1], columns)}
     if kind[0] == "{":
         return {"type": "object", "additionalProperties": _type(kind[1:-1])}
-    if kind == "@fields":
+    if kind == "fields":
         return {"type": "object", "properties": _fields(), "additionalProperties": False}
-    return _row(kind[1:]) if kind[0] == "@" else dict(_TYPES[kind])
+    return dict(_TYPES[kind]) if columns is None else _columns(columns)
 
 
 @cache
@@ -190,7 +155,7 @@ def _item(part: Repeat) -> Schema:
         return _plain(part.fields[0])
     properties = {f"{each.name}_hex" if isinstance(each, Blob) else each.name: _plain(each) for each in part.fields}
     if part.name == "items":
-        properties |= {key: _key("frame", key) for key in _OF_AN_ITEM}
+        properties |= {key: _property(FRAME.keyed[key]) for key in _OF_AN_ITEM}
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 

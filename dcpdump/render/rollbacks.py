@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from dcpdump.render.column import TEXT, Column, ColumnSet, of
-from dcpdump.render.streams import failover_log
+from dcpdump.render.streams import ENTRY
 from dcpdump.render.style import Line, LineKind
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.request import Request
@@ -154,7 +154,7 @@ ROLLBACKS = ColumnSet[Advised](
     *of(lambda row: row[0].explanation, "clause=clause.value"),
     *of(lambda row: row[0].explanation.cause, "cause?=value"),
     *of(lambda row: row[0].explanation, "why=text expected_seqno?=expected"),
-    C("failover_log?", lambda row: failover_log(log.entries) or [] if (log := row[0].explanation.log) else None),
+    C("failover_log?", lambda row: log.entries if (log := row[0].explanation.log) else None, columns=ENTRY),
     *of(lambda row: row[0].explanation.log, "failover_log_frame?=frame"),
     *of(lambda row: row[0].explanation.purge, "purge_seqno?=seqno purge_seqno_frame?=frame"),
     *of(
@@ -163,7 +163,7 @@ ROLLBACKS = ColumnSet[Advised](
         "granted_connection?=stream.connection.number",
     ),
     *of(lambda row: row[0].lost, "not_known?=text"),
-    C("resume?", lambda row: None if row[1] is None else _ADVICE.object(row[1])),
+    C("resume?", lambda row: row[1], columns=_ADVICE),
 )
 
 

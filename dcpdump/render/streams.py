@@ -1,13 +1,11 @@
 """Write streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
-from dcpdump.record import Json
-from dcpdump.render.column import TEXT, U64, Column, ColumnSet, nonzero, of
-from dcpdump.render.objects import without_none
+from dcpdump.render.column import ROW, TEXT, U64, Column, ColumnSet, nonzero, of
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import lost
 from dcpdump.spec import MESSAGES
@@ -16,7 +14,7 @@ from dcpdump.spec.statuses import ROLLBACK, STATUS
 from dcpdump.streams.causes import Degree, Verdict
 from dcpdump.streams.eviction import EvictedStreams
 from dcpdump.streams.failover_logs import Lag
-from dcpdump.streams.frame_event import Entry, Missed
+from dcpdump.streams.frame_event import Entry, Missed, between
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     ADVANCED,
@@ -28,11 +26,11 @@ from dcpdump.streams.opcode_kinds import (
     PREPARE,
     SYSTEM_EVENT,
 )
-from dcpdump.streams.request import Request, collection_names, fault_in, filter_text, scope_name
+from dcpdump.streams.request import Request, RequestFault, collection_names, fault_in, filter_text, scope_name
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, lag_text, reason_name, seqno
-from dcpdump.text import counted, iso_time, measured
+from dcpdump.text import counted, measured
 
 
 class StreamRow(NamedTuple):
@@ -53,6 +51,57 @@ KINDS: Mapping[Degree | None, LineKind] = {
     Degree.UNKNOWN: LineKind.PLAIN,
     None: LineKind.PLAIN,
 }
+
+#: An entry of a failover log, and a snapshot.
+ENTRY = ColumnSet[Entry](*of(lambda entry: entry, "vbucket_uuid=uuid seqno"))
+SNAPSHOT = ColumnSet[Any](*of(lambda found: found, "start_seqno=start end_seqno=end"))
+_FAULT = ColumnSet[RequestFault](*of(lambda fault: fault, "member value text"))
+
+_Asked = tuple[Request, ConnectionState]  #: a stream request, and the connection that it came on
+_A = Column[_Asked]
+
+
+def _request(row: _Asked) -> Request:
+    return row[0]
+
+
+def _flags(row: _Asked) -> list[str] | None:
+    return list(STREAM_FLAGS.describe(row[0].flags)) if row[0].flags else None
+
+
+def _latency(row: _Asked) -> int | None:
+    took = between(row[0].ts_ns, row[0].answered_ns)
+    return None if took is None else took // 1000
+
+
+REQUEST = ColumnSet[_Asked](
+    _A("frame", lambda row: row[0].frame, stored=False),
+    *of(_request, "time?=ts_ns opaque flags?"),
+    _A("flags_names?", _flags),
+    *of(_request, "start_seqno? end_seqno? vbucket_uuid? snap_start_seqno? snap_end_seqno?"),
+    _A("collections?", lambda row: None if row[0].collections is None else list(row[0].collections)),
+    _A(
+        "collection_names?",
+        lambda row: collection_names(row[0].collections or (), row[1].collection_names) or None,
+        stored=False,
+    ),
+    *of(_request, "scope?"),
+    _A("scope_name?", lambda row: scope_name(row[0].scope, row[1].collection_names), stored=False),
+    _A("response_frame?", lambda row: row[0].answer_frame, stored=False),
+    *of(_request, "status?"),
+    _A("status_name?", lambda row: None if row[0].status is None else STATUS.names.get(row[0].status)),
+    *of(_request, "rollback_seqno?"),
+    _A("repeats?", lambda row: row[0].repeats or None, stored=False),
+    _A(
+        "fault?",
+        lambda row: fault_in(*row),
+        type=ROW,
+        columns=_FAULT,
+        meaning="what is wrong with the request in itself",
+        stored=False,
+    ),
+    _A("latency_us?", _latency),
+)
 
 C = Column[StreamRow]
 
@@ -159,7 +208,7 @@ STREAMS = ColumnSet[
     C(head="from..to", text=_range, drop_rank=5),
     *of(lambda row: row.verdict, "verdict=text state=kind.value cause=cause.value why trouble"),
     C("degree?", lambda row: None if row.verdict.degree is None else row.verdict.degree.value, stored=False),
-    C("requests", lambda row: [_request(each, row.stream.connection) for each in row.stream.requests]),
+    C("requests", lambda row: [(each, row.stream.connection) for each in row.stream.requests], columns=REQUEST),
     C("requests_omitted?", lambda row: sum((row.stream.requests.omitted or {}).values()) or None, stored=False),
     *of(_stream, "opened_at?=granted_ns"),
     *of(lambda row: row.stream.request, "start_seqno? end_seqno?"),
@@ -182,13 +231,13 @@ STREAMS = ColumnSet[
     C("cache_transfers?", lambda row: row.stream.traffic.count(CACHED)),
     *of(_stream, "first_seqno?=seqnos.first last_seqno?=seqnos.last"),
     *lag_columns(lambda row: row.verdict.lag),
-    C("snapshot?", lambda row: _snapshot(row.stream)),
+    C("snapshot?", lambda row: row.stream.snapshot, columns=SNAPSHOT),
     C(
         "rollback_seqno?",
         lambda row: next((each.rollback_seqno for each in row.stream.requests.rolled_back[-1:]), None),
     ),
     C("rollbacks?", lambda row: row.stream.requests.count(ROLLBACK) if row.stream.requests.rolled_back else None),
-    C("failover_log?", lambda row: failover_log(row.stream.failover_log)),
+    C("failover_log?", lambda row: row.stream.failover_log or None, columns=ENTRY),
     C("end_status?", lambda row: row.stream.end_status if row.stream.end is not None else None),
     C("end_status_name?", lambda row: reason_name(row.stream.end_status) if row.stream.end is not None else None),
     C("ended_at?", lambda row: row.stream.ended_ns if row.stream.end is not None else row.stream.closed_ns),
@@ -219,46 +268,3 @@ def total(
     if missed.skipped:
         words.append(f"{missed.skipped:,} B skipped")
     return Line(LineKind.TITLE, " · ".join(words))
-
-
-def failover_log(entries: Iterable[Entry] | None) -> list[Json] | None:
-    """Return a failover log as objects; None where it has no entry."""
-    return [{"vbucket_uuid": f"0x{each.uuid:016x}", "seqno": each.seqno} for each in entries or ()] or None
-
-
-def _snapshot(stream: Stream) -> Json | None:
-    found = stream.snapshot
-    return None if found is None else {"start_seqno": found.start, "end_seqno": found.end}
-
-
-def _request(request: Request, connection: ConnectionState) -> Json:
-    names, fault = connection.collection_names, fault_in(request, connection)
-    out: Json = {
-        "frame": request.frame,
-        "time": _time(request.ts_ns),
-        "opaque": request.opaque,
-        "flags": request.flags,
-        "flags_names": list(STREAM_FLAGS.describe(request.flags)) if request.flags else None,
-        "start_seqno": request.start_seqno,
-        "end_seqno": request.end_seqno,
-        "vbucket_uuid": None if request.vbucket_uuid is None else f"0x{request.vbucket_uuid:016x}",
-        "snap_start_seqno": request.snap_start_seqno,
-        "snap_end_seqno": request.snap_end_seqno,
-        "collections": None if request.collections is None else list(request.collections),
-        "collection_names": collection_names(request.collections or (), names) or None,
-        "scope": request.scope,
-        "scope_name": scope_name(request.scope, names),
-        "response_frame": request.answer_frame,
-        "status": request.status,
-        "status_name": None if request.status is None else STATUS.names.get(request.status),
-        "rollback_seqno": request.rollback_seqno,
-        "repeats": request.repeats or None,
-        "fault": None if fault is None else {"member": fault.member, "value": fault.value, "text": fault.text},
-    }
-    if request.ts_ns is not None and request.answered_ns is not None and request.answered_ns >= request.ts_ns:
-        out["latency_us"] = (request.answered_ns - request.ts_ns) // 1000
-    return without_none(out)
-
-
-def _time(ts_ns: int | None) -> str | None:
-    return None if ts_ns is None else iso_time(ts_ns)

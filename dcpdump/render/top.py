@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dcpdump.record import Json
-from dcpdump.render.column import BOOL, Column, ColumnSet, of
+from dcpdump.render.column import BOOL, ROWS, Column, ColumnSet, of
 from dcpdump.render.streams import KINDS, STREAMS, StreamRow, lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number, rate_text
@@ -276,11 +276,10 @@ TOP = ColumnSet[TopView](
     *(Column(f"{key}?", partial(lambda key, view: view.packet_counts.get(key), key)) for key in PACKET_COUNTS),
     Column(
         "connections",
-        lambda view: list(map(TOP_CONNECTIONS.object, view.connections)),
-        type=TOP_CONNECTIONS,
+        lambda view: view.connections,
+        type=ROWS,
+        columns=TOP_CONNECTIONS,
         meaning="the connections",
     ),
-    Column(
-        "streams", lambda view: list(map(TOP_STREAMS.object, view.streams)), type=TOP_STREAMS, meaning="the streams"
-    ),
+    Column("streams", lambda view: view.streams, type=ROWS, columns=TOP_STREAMS, meaning="the streams"),
 )

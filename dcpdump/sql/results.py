@@ -14,7 +14,7 @@ from dcpdump.arrow.other_tables import FILES, GAPS
 from dcpdump.escape import safe, safe_json
 from dcpdump.render.column import KEYS, ColumnSet
 from dcpdump.render.findings import FINDINGS
-from dcpdump.render.objects import DRAFT, OTHERWISE, ROWS, messages_of_fields
+from dcpdump.render.objects import DRAFT, FRAME, messages_of_fields
 from dcpdump.render.streams import STREAMS
 from dcpdump.sql.query import FRAMES
 
@@ -172,8 +172,8 @@ def _meaning(table: str, column: str) -> str:
         return _COLUMNS[table].keyed[column].means
     if column in _OF_FRAMES:
         return _OF_FRAMES[column]
-    if column in ROWS["frame"].split():
-        return (OTHERWISE.get(("frame", column)) or KEYS[column])[1]
+    if column in FRAME.keyed:
+        return FRAME.keyed[column].means
     known, base = messages_of_fields(), column.removesuffix("_names").removesuffix("_name")
     messages = known.get(column) or known[base]
     names = ", ".join(messages[:_MOST]) + (" …" if len(messages) > _MOST else "")
