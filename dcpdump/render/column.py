@@ -4,7 +4,8 @@ Text, csv, ndjson, ``--sort``, ``--schema``, the tables of ``export``, the tabs 
 report follow from it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from sys import intern
@@ -357,17 +358,46 @@ def nonzero(count: Callable[[Row], int | None]) -> Callable[[Row], str]:
     return lambda row: number(count(row) or None)
 
 
-def of(part: Callable[[Row], Any], keys: str) -> list[Column[Row]]:
-    """Return columns of attributes of a part of a row, by their keys; ``key=path.of.it`` where that has another name.
+Part = TypeVar("Part")
 
-    They are empty where there is no such part.
+
+def at(path: str) -> Callable[[Any], Any]:
+    """Return what follows a path of attributes, or of places in tuples; to None where one of them is None."""
+    names, quick = path.split("."), attrgetter(path)
+
+    def get(row: Any) -> Any:
+        for name in names:
+            if row is not None:
+                row = row[int(name)] if name.isdigit() else getattr(row, name)
+        return row
+
+    def get_quickly(row: Any) -> Any:
+        try:
+            return quick(row)
+        except AttributeError:
+            return get(row)
+
+    return get if names[0].isdigit() else get_quickly
+
+
+def of(keys: str, part: str = "") -> list[Column[Any]]:
+    """Return columns of attributes by their keys; ``key=path.of.it`` where that has another name.
+
+    ``part``: the path of what has them. They are empty where something on their way is None.
     """
+    columns = (each.partition("=") for each in keys.split())
+    begin = f"{part}." * bool(part)
+    return [Column(key, at(begin + (path or key.rstrip("?")))) for key, _, path in columns]
 
-    def column(key: str, path: str) -> Column[Row]:
-        get = attrgetter(path or key.rstrip("?"))
-        return Column(key, lambda row: None if (found := part(row)) is None else get(found))
 
-    return [column(key, path) for key, _, path in (each.partition("=") for each in keys.split())]
+def within(part: str, columns: Iterable[Column[Part]]) -> list[Column[Any]]:
+    """Return columns of a part of rows as columns of the rows, empty where there is no such part."""
+    found = at(part)
+
+    def lifted(get: Callable[[Part], Any] | None, nothing: Any = None) -> Callable[[Any], Any] | None:
+        return get and (lambda row: nothing if (one := found(row)) is None else get(one))
+
+    return [replace(each, get=lifted(each.get), text=lifted(each.text, ""), sort=lifted(each.sort)) for each in columns]
 
 
 def given(keys: str) -> list[Column[Json]]:

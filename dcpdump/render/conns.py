@@ -1,19 +1,20 @@
 """Write connections as rows for people, and as objects: names, negotiated settings, traffic, ends."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dcpdump.record import Json
-from dcpdump.render.column import Column, ColumnSet, of
+from dcpdump.render.column import Column, ColumnSet, of, within
+from dcpdump.render.streams import lost_columns
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import folded, lost
+from dcpdump.render.text_columns import folded
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS
 from dcpdump.spec.statuses import STATUS, SUCCESS
 from dcpdump.startup import dataclass
 from dcpdump.streams.opcode_kinds import NOOP, SELECT_BUCKET
-from dcpdump.streams.setup import Control, Noops
+from dcpdump.streams.setup import Control, Noops, SetupRefusal
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import agent_name, client, clock, span, status
 from dcpdump.tls.outcome import Alert, Failure, TlsReport
@@ -98,7 +99,7 @@ def ends(each: ConnectionState) -> str:
 
 def _bucket(each: ConnectionState) -> str:
     """Return the bucket; where one was refused, that and why."""
-    refusal = each.setup.refusals.get((SELECT_BUCKET, 0))
+    refusal = _refused_bucket(each)
     if refusal is None:
         return each.setup.bucket or "?"
     return f"{f'{each.setup.bucket}, ' if each.setup.bucket else ''}{refusal.asked or '?'} ({status(refusal.status)})"
@@ -157,55 +158,34 @@ def _refused(each: ConnectionState) -> str:
     return ", ".join(f"{_control(control)}({status(control.status)}{_said(control)})" for control in refused)
 
 
-def _of_refused_bucket(name: str) -> Callable[[ConnectionState], Any]:
-    """Return what gets a field of a bucket's refusal."""
-    return lambda each: getattr(each.setup.refusals.get((SELECT_BUCKET, 0)), name, None) or None
+def _refused_bucket(each: ConnectionState) -> SetupRefusal | None:
+    return each.setup.refusals.get((SELECT_BUCKET, 0))
 
 
 def _end(each: ConnectionState) -> str:
     return f"{each.end.reason} {clock(each.end.ts_ns)}" if each.end.reason else "?" if each.carved else "open"
 
 
-def C(
-    key: str = "",
-    get: Callable[[ConnectionState], Any] | None = None,
-    head: str = "",
-    text: Callable[[ConnectionState], str] | None = None,
-    **options: Any,
-) -> Column[ConnectionRow]:
-    """Return a column of what is known of a connection, which is empty where nothing of it was opened."""
-    return Column(
-        key,
-        None if get is None else lambda row: None if row.state is None else get(row.state),
-        head,
-        None if text is None else lambda row: "" if row.state is None else text(row.state),
-        **options,
-    )
-
-
-def _state(row: ConnectionRow) -> ConnectionState | None:
-    return row.state
-
-
+C = Column[ConnectionState]
 CONTROL = ColumnSet[Control](
     Column("key", lambda control: control.key),
     Column("value", lambda control: control.value, meaning="what it was set to"),
-    *of(lambda control: control, "frame status?"),
+    *of("frame status?"),
     Column("status_name?", lambda each: None if each.status is None else STATUS.names.get(each.status)),
 )
-NOOPS = ColumnSet[Noops](*of(lambda noops: noops, "sent answered"))
+NOOPS = ColumnSet[Noops](*of("sent answered"))
 _ALERT = ColumnSet[Alert](
-    *of(lambda alert: alert, "number"),
+    *of("number"),
     Column("name", lambda alert: alert.name, meaning="its name"),
-    *of(lambda alert: alert, "level=level_name"),
+    *of("level=level_name"),
 )
 _FAILURE = ColumnSet[Failure](
-    *of(lambda failure: failure, "text established"),
+    *of("text established"),
     Column("alert", lambda failure: failure.alert, columns=_ALERT),
-    *of(lambda failure: failure, "sent_by=sender after=step close closed_by=closer"),
+    *of("sent_by=sender after=step close closed_by=closer"),
 )
 TLS = ColumnSet[TlsReport](
-    *of(lambda each: each, "version suite server_name opened_bytes encrypted_bytes lost_records"),
+    *of("version suite server_name opened_bytes encrypted_bytes lost_records"),
     Column(
         "why",
         lambda each: each.cause,
@@ -223,48 +203,63 @@ CONNECTIONS = ColumnSet[ConnectionRow](
         text=lambda row: f"{row.src} → {row.dst}" if row.state is None else ends(row.state),
         sort=lambda row: None if row.state is None else client(row.state),
     ),
-    *of(_state, "client?=client_address server?=server_address"),
+    *of("client?=client_address server?=server_address", "state"),
     Column("tls?", lambda row: row.tls, columns=TLS),
     Column(head="tls", text=lambda row: row.tls_text),
-    *of(_state, "roles=roles.word role?"),
-    C(head="server is", text=lambda each: each.role or "?"),
-    C("name?", lambda each: each.setup.name, "name", lambda each: each.setup.name or "?"),
-    *of(_state, "agent?=setup.agent"),
-    C(head="agent", text=lambda each: agent_name(each.setup.agent) or "?", drop_rank=1),
-    C("bucket?", lambda each: each.setup.bucket, "bucket", _bucket, drop_rank=2),
-    C("bucket_refused?", _of_refused_bucket("asked")),
-    C("bucket_status?", _of_refused_bucket("status")),
-    *of(_state, "mechanism?=setup.mechanism authenticated?=setup.authenticated"),
-    C(head="auth", text=_authentication),
-    C("features_asked?", lambda each: _features(each.setup.asked_features)),
-    C("features?", lambda each: _features(each.setup.features)),
-    C(
-        head="HELLO",
-        text=lambda each: "?" if each.setup.features is None else ",".join(_features(each.setup.features) or ()),
+    *within(
+        "state",
+        (
+            *of("roles=roles.word role?"),
+            C(head="server is", text=lambda each: each.role or "?"),
+            C("name?", lambda each: each.setup.name, "name", lambda each: each.setup.name or "?"),
+            *of("agent?=setup.agent"),
+            C(head="agent", text=lambda each: agent_name(each.setup.agent) or "?", drop_rank=1),
+            C("bucket?", lambda each: each.setup.bucket, "bucket", _bucket, drop_rank=2),
+            C(
+                "bucket_refused?",
+                lambda each: None if (found := _refused_bucket(each)) is None else found.asked or None,
+            ),
+            C(
+                "bucket_status?",
+                lambda each: None if (found := _refused_bucket(each)) is None else found.status or None,
+            ),
+            *of("mechanism?=setup.mechanism authenticated?=setup.authenticated"),
+            C(head="auth", text=_authentication),
+            C("features_asked?", lambda each: _features(each.setup.asked_features)),
+            C("features?", lambda each: _features(each.setup.features)),
+            C(
+                head="HELLO",
+                text=lambda each: (
+                    "?" if each.setup.features is None else ",".join(_features(each.setup.features) or ())
+                ),
+            ),
+            *of("open_flags?=setup.flags"),
+            C(
+                "open_flags_names?",
+                lambda each: None if each.setup.flags is None else [*OPEN_FLAGS.describe(each.setup.flags)],
+            ),
+            *of("open_status?=setup.status"),
+            C(head="open", text=_flags),
+            C("controls", lambda each: list(each.setup.controls.values()), columns=CONTROL),
+            C(head="controls", text=_accepted),
+            C(head="refused", text=_refused),
+            C("streams", lambda each: each.stream_count, "streams"),
+            *of("stream_requests?=lookup.requests"),
+            C("noops?", lambda each: each.noops, columns=NOOPS),
+            C(head="NOOPs", text=_noops),
+            *of("unanswered?=exchanges.count"),
+            C("frames", lambda each: each.frames, "frames"),
+            C("bytes", lambda each: each.bytes, "bytes", drop_rank=3),
+            *of("losses?=missing.gaps"),
+            *lost_columns("missing"),
+            *of("skipped_bytes?=missing.skipped manifest_uid?"),
+            C("collection_names?", lambda each: _collections(each.collection_names)),
+            *of("first?=first_ns last?=last_ns"),
+            C("end?", lambda each: each.end.reason or None),
+            *of("ended_at?=end.ts_ns"),
+            C(head="end", text=_end, sort=lambda each: each.end.ts_ns),
+        ),
     ),
-    *of(_state, "open_flags?=setup.flags"),
-    C("open_flags_names?", lambda each: None if each.setup.flags is None else [*OPEN_FLAGS.describe(each.setup.flags)]),
-    *of(_state, "open_status?=setup.status"),
-    C(head="open", text=_flags),
-    C("controls", lambda each: list(each.setup.controls.values()), columns=CONTROL),
-    C(head="controls", text=_accepted),
-    C(head="refused", text=_refused),
-    C("streams", lambda each: each.stream_count, "streams"),
-    *of(_state, "stream_requests?=lookup.requests"),
-    C("noops?", lambda each: each.noops, columns=NOOPS),
-    C(head="NOOPs", text=_noops),
-    *of(_state, "unanswered?=exchanges.count"),
-    C("frames", lambda each: each.frames, "frames"),
-    C("bytes", lambda each: each.bytes, "bytes", drop_rank=3),
-    *of(_state, "losses?=missing.gaps"),
-    C("lost_bytes", lambda each: each.missing.lost, "lost", lambda each: lost(each.missing)),
-    C("unknown_gaps?", lambda each: each.missing.unknown or None),
-    *of(_state, "skipped_bytes?=missing.skipped manifest_uid?"),
-    C("collection_names?", lambda each: _collections(each.collection_names)),
-    *of(_state, "first?=first_ns last?=last_ns"),
-    C("end?", lambda each: each.end.reason or None),
-    *of(_state, "ended_at?=end.ts_ns"),
-    C(head="end", text=_end, sort=lambda row: None if row.state is None else row.state.end.ts_ns),
 )
 #: The keys of those of which nothing was opened.
 CLOSED = ColumnSet[ConnectionRow](*CONNECTIONS.some("connection src dst"), replace(CONNECTIONS.keyed["tls"], key="tls"))

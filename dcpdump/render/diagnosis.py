@@ -171,23 +171,23 @@ class _Ranked(NamedTuple):
 
 
 PLACE = ColumnSet[Stream](
-    *of(lambda stream: stream, "connection=connection.number vbucket"),
+    *of("connection=connection.number vbucket"),
     Column("stream_id?", lambda stream: stream.stream_id or None),
 )
 _Found = tuple[Diagnosis, Sequence[str]]
 CAPTURE = ColumnSet[_Found](
     Column("captures", lambda row: list(row[1])),
     *of(
-        lambda row: row[0].evidence,
         "first?=begins_ns last?=last_ns packets=counters.packets frames=ledger.frames bytes=frame_bytes "
         "payload_bytes=counters.payload_bytes lost_bytes=tally.lost.bytes",
+        "0.evidence",
     ),
     Column("unknown_gaps?", lambda row: row[0].evidence.tally.lost.unknown or None),
-    *of(lambda row: row[0].evidence, "skipped_bytes=tally.skipped_bytes"),
+    *of("skipped_bytes=tally.skipped_bytes", "0.evidence"),
     Column("connections", lambda row: len(row[0].evidence.connections)),
-    *of(lambda row: row[0].evidence, "streams"),
+    *of("streams", "0.evidence"),
     Column("states", lambda row: dict(row[0].evidence.kinds().most_common())),
-    *of(lambda row: row[0], "outcome=outcome.value text=conclusion"),
+    *of("outcome=outcome.value text=conclusion", "0"),
     Column("troubles", lambda row: sum(trouble.wrong for trouble in row[0].troubles)),
     Column("notes", lambda row: sum(not trouble.wrong for trouble in row[0].troubles)),
     type="capture",
@@ -196,27 +196,27 @@ CAPTURE = ColumnSet[_Found](
 _On = tuple[Evidence, ConnectionState]
 CONNECTION = ColumnSet[_On](
     *of(
-        lambda row: row[1],
         "connection=number src dst client=client_address server=server_address roles=roles.word name?=setup.name "
         "agent?=setup.agent bucket?=setup.bucket",
+        "1",
     ),
     Column("dcp", lambda row: speaks_dcp(row[1])),
-    *of(lambda row: row[1], "streams=stream_count"),
+    *of("streams=stream_count", "1"),
     Column("states", lambda row: dict(row[0].kinds(row[1].number).most_common())),
-    *of(lambda row: row[1], "frames bytes"),
-    *lost_columns(lambda row: row[1].missing),
+    *of("frames bytes", "1"),
+    *lost_columns("1.missing"),
     type="connection",
 )
 
 _NUMBERS = "the connections' numbers"
 TROUBLE = ColumnSet[_Ranked](
-    *of(lambda row: row, "rank code=thing.situation.value"),
+    *of("rank code=thing.situation.value"),
     Column("cause?", lambda row: row.thing.cause or None),
-    *of(lambda row: row.thing.degree, "severity=value"),
-    *of(lambda row: row.thing, "text"),
+    *of("severity=value", "thing.degree"),
+    *of("text", "thing"),
     Column("detail?", lambda row: row.thing.detail or None),
     Column("follows?", lambda row: list(row.thing.follows) or None),
-    *of(lambda row: row.thing, "count"),
+    *of("count", "thing"),
     Column("connections", lambda row: list(row.thing.connections), type="[int]", meaning=_NUMBERS),
     Column(
         "streams?",
@@ -226,21 +226,21 @@ TROUBLE = ColumnSet[_Ranked](
         meaning="the streams that it is about",
     ),
     Column("frames?", lambda row: list(row.thing.frames) or None, type="[int]", meaning="the numbers of the frames"),
-    *of(lambda row: row, "time?=thing.ts_ns command"),
+    *of("time?=thing.ts_ns command"),
     type="trouble",
 )
 
 LAG = ColumnSet[tuple[Stream, Verdict]](
-    *of(lambda row: row[0], "connection=connection.number vbucket"),
+    *of("connection=connection.number vbucket", "0"),
     Column("stream_id?", lambda row: row[0].stream_id or None),
-    *lag_columns(lambda row: row[1].lag, known=True),
+    *lag_columns("1.lag", known=True),
     type="lag",
 )
 
 UNJUDGED = ColumnSet[_Ranked](
-    *of(lambda row: row.thing, "code=code.value text count"),
+    *of("code=code.value text count", "thing"),
     Column("connections", lambda row: list(row.thing.connections), type="[int]", meaning=_NUMBERS),
-    *of(lambda row: row, "command?"),
+    *of("command?"),
     type="unjudged",
 )
 

@@ -176,7 +176,7 @@ def _frames(each: RuleTotal) -> str:
 _Found = tuple[Finding, int]
 #: Findings; ``more`` is how many of the kind are left out.
 FINDINGS = ColumnSet[_Found](
-    *of(lambda row: row[0].rule, "code rule=id"),
+    *of("code rule=id", "0.rule"),
     Column("severity", lambda row: row[0].severity.value, "severity"),
     Column(head="rule", text=lambda row: f"{row[0].rule.code} {row[0].rule.id}"),
     Column("title", lambda row: row[0].rule.title),
@@ -218,7 +218,7 @@ BY_RULE = ColumnSet[RuleTotal](
 
 #: The rules themselves.
 RULES = ColumnSet[Rule](
-    *of(lambda rule: rule, "code rule=id severity=severity.value title"),
+    *of("code rule=id severity=severity.value title"),
     Column("status", lambda rule: rule.status, type=TEXT, meaning="the status that a conforming peer answers"),
     Column("off", lambda rule: [each.code for each in rule.unjudged], type="[text]", meaning="when it is not judged"),
     Column("spec", lambda rule: rule.source),

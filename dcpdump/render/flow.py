@@ -206,11 +206,11 @@ def _level(name: str, get: Callable[[Window], int]) -> Column[FlowRow]:
     return Column(f"{name}?", _where_both(lambda row: get(row.window)), name, text)
 
 
-_TIMES = of(lambda each: each, "from?=start_ns to?=end_ns")
-_INTERVAL = ColumnSet[Interval](*_TIMES, *of(lambda each: each, "outstanding"))
-_EXCESS = ColumnSet[Excess](*_TIMES, *of(lambda each: each, "outstanding messages"))
+_TIMES = of("from?=start_ns to?=end_ns")
+_INTERVAL = ColumnSet[Interval](*_TIMES, *of("outstanding"))
+_EXCESS = ColumnSet[Excess](*_TIMES, *of("outstanding messages"))
 _FAULT = ColumnSet[TcpFaults](
-    *of(lambda found: found, "fault=fault.value"),
+    *of("fault=fault.value"),
     Column("role", lambda found: found.end, meaning="which end: producer, consumer; else server, client, one end"),
     Column("fault_ms", lambda found: found.intervals.total_ns // 1_000_000),
     Column("intervals", _fault_intervals, columns=ColumnSet(*_TIMES), meaning="when it did"),
@@ -225,19 +225,19 @@ _KIND = ColumnSet[tuple[int, int, int]](
 )
 _MARK = ColumnSet[tuple[int, int]](Column("time", lambda row: row[0]), Column("outstanding", lambda row: row[1]))
 _MISMATCH = ColumnSet[Leak](
-    *of(lambda found: found, "bytes"),
+    *of("bytes"),
     Column("text", lambda found: found.text or UNEXPLAINED),
-    *of(lambda found: found, "explained"),
+    *of("explained"),
     Column("kind?", lambda found: found.kind or None, meaning="the names of the messages, or what of them"),
     Column("frames?", lambda found: found.frames if found.kind else None),
-    *of(lambda found: found, "time?=by_ns"),
+    *of("time?=by_ns"),
     Column("fills_ms?", lambda found: None if found.fills_ns is None else found.fills_ns // 1_000_000),
 )
 
 C = Column[FlowRow]
 FLOW = ColumnSet[FlowRow](
     C("connection", lambda row: row.connection.number, "conn"),
-    *of(lambda row: row.connection, "name?=setup.name"),
+    *of("name?=setup.name", "connection"),
     C(
         "client",
         lambda row: client(row.connection),
@@ -246,7 +246,7 @@ FLOW = ColumnSet[FlowRow](
     ),
     C("roles", lambda row: row.connection.roles.word),
     C("buffer?", lambda row: row.window.size, "buffer", _buffer),
-    *of(lambda row: row.window, "buffer_asked?=asked complete"),
+    *of("buffer_asked?=asked complete", "window"),
     C("account", lambda row: "exact" if row.window.complete else "relative"),
     C("state", lambda row: row.found.state.value, meaning="what flow control does"),
     C("evidence", lambda row: row.found.evidence.value),

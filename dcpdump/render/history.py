@@ -183,10 +183,7 @@ def _covered(each: Coverage) -> str:
 
 #: The rollback that took a change back.
 REVOCATION = ColumnSet[Request](
-    *of(
-        lambda request: request,
-        "rollback_seqno start_seqno request_frame=frame response_frame=answer_frame time?=answered_ns",
-    )
+    *of("rollback_seqno start_seqno request_frame=frame response_frame=answer_frame time?=answered_ns")
 )
 C = Column[Change]
 #: Changes of documents; their objects have the keys of their frames.
@@ -215,9 +212,9 @@ CHANGES = ColumnSet[Change](
     type="change",
 )
 COVERAGE = ColumnSet[Coverage](
-    *of(lambda covered: covered.stream, "connection=connection.number name?=connection.setup.name vbucket"),
+    *of("connection=connection.number name?=connection.setup.name vbucket", "stream"),
     Column("stream_id?", lambda covered: covered.stream.stream_id or None),
-    *of(lambda covered: covered, "first_seqno?=first last_seqno?=last complete? why"),
+    *of("first_seqno?=first last_seqno?=last complete? why"),
     type="coverage",
 )
 #: The rows of a history.

@@ -125,44 +125,43 @@ def _first(row: Advised) -> Request:
 
 _ADVICE = ColumnSet[Resume](
     *of(
-        lambda advice: advice,
         "start_seqno=start snap_start_seqno=snap_start snap_end_seqno=snap_end vbucket_uuid?=uuid "
-        "purge_seqno? flags why",
+        "purge_seqno? flags why"
     )
 )
 C = Column[Advised]
 ROLLBACKS = ColumnSet[Advised](
     C("connection", lambda row: row[0].stream.connection.number, "conn"),
     C(get=lambda row: client(row[0].stream.connection), head="client", type=TEXT, drop_rank=3),
-    *of(lambda row: row[0].stream, "name?=connection.setup.name"),
+    *of("name?=connection.setup.name", "0.stream"),
     C("vbucket", lambda row: row[0].stream.vbucket, "vb"),
     C("stream_id?", lambda row: row[0].stream.stream_id or None),
-    *of(_first, "frame response_frame?=answer_frame"),
+    *of("frame response_frame?=answer_frame", "0.first"),
     C("time?", lambda row: _first(row).ts_ns, "time"),
     C("start_seqno?", lambda row: _first(row).start_seqno, "start"),
-    *of(_first, "end_seqno? vbucket_uuid? snap_start_seqno? snap_end_seqno?"),
+    *of("end_seqno? vbucket_uuid? snap_start_seqno? snap_end_seqno?", "0.first"),
     C("rollback_seqno?", lambda row: _first(row).rollback_seqno, "to"),
     C("count", lambda row: row[0].count, "count"),
     C("count_exact?", lambda row: False if row[0].least else None),
-    *of(lambda row: row[0], "loop=is_loop"),
+    *of("loop=is_loop", "0"),
     C(
         "frames",
         lambda row: [each.frame for each in row[0].requests],
         type="[int]",
         meaning="the numbers of the frames",
     ),
-    *of(lambda row: row[0].explanation, "clause=clause.value"),
-    *of(lambda row: row[0].explanation.cause, "cause?=value"),
-    *of(lambda row: row[0].explanation, "why=text expected_seqno?=expected"),
+    *of("clause=clause.value", "0.explanation"),
+    *of("cause?=value", "0.explanation.cause"),
+    *of("why=text expected_seqno?=expected", "0.explanation"),
     C("failover_log?", lambda row: log.entries if (log := row[0].explanation.log) else None, columns=ENTRY),
-    *of(lambda row: row[0].explanation.log, "failover_log_frame?=frame"),
-    *of(lambda row: row[0].explanation.purge, "purge_seqno?=seqno purge_seqno_frame?=frame"),
+    *of("failover_log_frame?=frame", "0.explanation.log"),
+    *of("purge_seqno?=seqno purge_seqno_frame?=frame", "0.explanation.purge"),
     *of(
-        lambda row: row[0].granted,
         "granted_start_seqno?=request.start_seqno granted_frame?=request.answer_frame "
         "granted_connection?=stream.connection.number",
+        "0.granted",
     ),
-    *of(lambda row: row[0].lost, "not_known?=text"),
+    *of("not_known?=text", "0.lost"),
     C("resume?", lambda row: row[1], columns=_ADVICE),
 )
 

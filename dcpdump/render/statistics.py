@@ -69,9 +69,9 @@ _OF_CONNECTIONS = (
 COUNTED = ColumnSet[CountedRow](C(get=lambda row: row.name, head="name"), *_AMOUNT, *_OF_CONNECTIONS)
 
 TOTAL = ColumnSet[Statistics](
-    *of(lambda found: found.total, "frames bytes"),
+    *of("frames bytes", "total"),
     Column("seconds", lambda found: _seconds(found.total)),
-    *of(lambda found: found, "after_gaps=gaps first?=total.first_ns last?=total.last_ns"),
+    *of("after_gaps=gaps first?=total.first_ns last?=total.last_ns"),
     type="total",
 )
 _NAME = "the name of the message"
@@ -84,9 +84,9 @@ MESSAGES = ColumnSet[CountedRow](
 )
 CONNECTIONS = ColumnSet[CountedRow](
     C("connection", lambda row: row.key.connection, "conn"),
-    *of(lambda row: row.key, "src dst"),
+    *of("src dst", "key"),
     C(head="src → dst", text=lambda row: f"{row.key.src} → {row.key.dst}"),
-    *of(lambda row: row.client, "name? agent?"),
+    *of("name? agent?", "client"),
     *_AMOUNT,
     *_OF_CONNECTIONS,
     type="connection",
@@ -112,14 +112,14 @@ LATENCIES = ColumnSet[_Named](
 INTERVALS = ColumnSet[tuple[int, float, Amount]](
     Column("time", lambda row: row[0]),
     Column("seconds", lambda row: row[1]),
-    *of(lambda row: row[2], "frames bytes"),
+    *of("frames bytes", "2"),
     type="interval",
 )
 DOCUMENTS = ColumnSet[HotKey](
     Column("key", lambda row: safe(row.key)),
     Column("collection?", lambda row: row.collection),
     Column("collection_name?", lambda row: row.path or None),
-    *of(lambda row: row.amount, "frames bytes"),
+    *of("frames bytes", "amount"),
     Column("more_frames", lambda row: row.error.frames, type=INT, meaning="frames that it may have had too, at most"),
     Column("more_bytes", lambda row: row.error.bytes, type=INT, meaning="bytes that it may have had too, at most"),
     type="document",

@@ -1,11 +1,11 @@
 """Write streams as rows for people, and as objects: one for each DCP stream, with its verdict."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
-from dcpdump.render.column import ROW, TEXT, U64, Column, ColumnSet, nonzero, of
+from dcpdump.render.column import ROW, TEXT, U64, Column, ColumnSet, at, nonzero, of, within
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import lost
 from dcpdump.spec import MESSAGES
@@ -53,16 +53,12 @@ KINDS: Mapping[Degree | None, LineKind] = {
 }
 
 #: An entry of a failover log, and a snapshot.
-ENTRY = ColumnSet[Entry](*of(lambda entry: entry, "vbucket_uuid=uuid seqno"))
-SNAPSHOT = ColumnSet[Any](*of(lambda found: found, "start_seqno=start end_seqno=end"))
-_FAULT = ColumnSet[RequestFault](*of(lambda fault: fault, "member value text"))
+ENTRY = ColumnSet[Entry](*of("vbucket_uuid=uuid seqno"))
+SNAPSHOT = ColumnSet[Any](*of("start_seqno=start end_seqno=end"))
+_FAULT = ColumnSet[RequestFault](*of("member value text"))
 
 _Asked = tuple[Request, ConnectionState]  #: a stream request, and the connection that it came on
 _A = Column[_Asked]
-
-
-def _request(row: _Asked) -> Request:
-    return row[0]
 
 
 def _flags(row: _Asked) -> list[str] | None:
@@ -76,21 +72,21 @@ def _latency(row: _Asked) -> int | None:
 
 REQUEST = ColumnSet[_Asked](
     _A("frame", lambda row: row[0].frame, stored=False),
-    *of(_request, "time?=ts_ns opaque flags?"),
+    *of("time?=ts_ns opaque flags?", "0"),
     _A("flags_names?", _flags),
-    *of(_request, "start_seqno? end_seqno? vbucket_uuid? snap_start_seqno? snap_end_seqno?"),
+    *of("start_seqno? end_seqno? vbucket_uuid? snap_start_seqno? snap_end_seqno?", "0"),
     _A("collections?", lambda row: None if row[0].collections is None else list(row[0].collections)),
     _A(
         "collection_names?",
         lambda row: collection_names(row[0].collections or (), row[1].collection_names) or None,
         stored=False,
     ),
-    *of(_request, "scope?"),
+    *of("scope?", "0"),
     _A("scope_name?", lambda row: scope_name(row[0].scope, row[1].collection_names), stored=False),
     _A("response_frame?", lambda row: row[0].answer_frame, stored=False),
-    *of(_request, "status?"),
+    *of("status?", "0"),
     _A("status_name?", lambda row: None if row[0].status is None else STATUS.names.get(row[0].status)),
-    *of(_request, "rollback_seqno?"),
+    *of("rollback_seqno?", "0"),
     _A("repeats?", lambda row: row[0].repeats or None, stored=False),
     _A(
         "fault?",
@@ -122,14 +118,6 @@ def _client(row: StreamRow) -> str:
     return client(row.stream.connection) if row.client is None else row.client
 
 
-def _stream(row: StreamRow) -> Stream:
-    return row.stream
-
-
-def _connection(row: StreamRow) -> ConnectionState:
-    return row.stream.connection
-
-
 def _snapshots(row: StreamRow) -> int | None:
     return row.stream.traffic.snapshots
 
@@ -156,37 +144,28 @@ def _filter(row: StreamRow) -> str:
     return "" if request is None else filter_text(request, names)
 
 
-def of_request(name: str) -> Callable[[StreamRow], Any]:
-    """Return what gets a field of the latest request for a stream."""
-    return lambda row: None if row.stream.request is None else getattr(row.stream.request, name)
-
-
-def lag_columns(lag_of: Callable[[Any], Lag | None], *, known: bool = False) -> tuple[Column[Any], ...]:
+def lag_columns(part: str, *, known: bool = False) -> list[Column[Any]]:
     """Return the columns of a lag; what is not known is None. ``known``: all rows have one."""
     may = "" if known else "?"
-
-    return (
-        *of(lag_of, f"lag{may}=seqnos"),
-        Column(f"lag_exact{may}", lambda row: None if not (lag := lag_of(row)) or lag.seqnos is None else lag.exact),
-        *of(lag_of, f"high_seqno{may}=high high_seqno_at?=high_ns"),
-        Column(
-            "high_seqno_from?",
-            lambda row: None if not (lag := lag_of(row)) or lag.opcode is None else MESSAGES[lag.opcode].name,
-        ),
+    return within(
+        part,
+        [
+            *of(f"lag{may}=seqnos"),
+            Column[Lag](f"lag_exact{may}", lambda lag: None if lag.seqnos is None else lag.exact),
+            *of(f"high_seqno{may}=high high_seqno_at?=high_ns"),
+            Column("high_seqno_from?", lambda lag: None if lag.opcode is None else MESSAGES[lag.opcode].name),
+        ],
     )
 
 
-def lost_columns(missed_of: Callable[[Any], Missed], meaning: str = "") -> tuple[Column[Any], ...]:
+def lost_columns(part: str, meaning: str = "") -> list[Column[Any]]:
     """Return the columns of lost bytes."""
-    return (
-        Column(
-            "lost_bytes",
-            lambda row: missed_of(row).lost,
-            "lost",
-            lambda row: lost(missed_of(row)),
-            meaning=meaning,
-        ),
-        Column("unknown_gaps?", lambda row: missed_of(row).unknown or None, stored=False),
+    return within(
+        part,
+        [
+            Column[Missed]("lost_bytes", lambda missed: missed.lost, "lost", lost, meaning=meaning),
+            Column("unknown_gaps?", lambda missed: missed.unknown or None, stored=False),
+        ],
     )
 
 
@@ -198,20 +177,25 @@ STREAMS = ColumnSet[
 ](
     C("connection", lambda row: row.stream.connection.number, "conn"),
     C(get=_client, head="client", type=TEXT),
-    *of(_connection, "src dst"),
+    *of("src dst", "stream.connection"),
     C("vbucket", lambda row: row.stream.vbucket, "vb"),
     C("stream_id?", lambda row: row.stream.stream_id or None, "sid"),
-    *of(_connection, "name?=setup.name roles=roles.word"),
-    *of(_stream, "opaque?"),
+    *of("name?=setup.name roles=roles.word", "stream.connection"),
+    *of("opaque?", "stream"),
     C(head="filter", text=_filter, drop_rank=3),
-    C(head="asked", text=_asked, sort=of_request("ts_ns"), drop_rank=6),
+    C(
+        head="asked",
+        text=_asked,
+        sort=at("stream.request.ts_ns"),
+        drop_rank=6,
+    ),
     C(head="from..to", text=_range, drop_rank=5),
-    *of(lambda row: row.verdict, "verdict=text state=kind.value cause=cause.value why trouble"),
+    *of("verdict=text state=kind.value cause=cause.value why trouble", "verdict"),
     C("degree?", lambda row: None if row.verdict.degree is None else row.verdict.degree.value, stored=False),
     C("requests", lambda row: [(each, row.stream.connection) for each in row.stream.requests], columns=REQUEST),
     C("requests_omitted?", lambda row: sum((row.stream.requests.omitted or {}).values()) or None, stored=False),
-    *of(_stream, "opened_at?=granted_ns"),
-    *of(lambda row: row.stream.request, "start_seqno? end_seqno?"),
+    *of("opened_at?=granted_ns", "stream"),
+    *of("start_seqno? end_seqno?", "stream.request"),
     C(get=lambda row: row.stream.seqnos.high, head="last seqno", type=U64),
     C(
         head="lag",
@@ -229,8 +213,8 @@ STREAMS = ColumnSet[
     _counted("system_events?", SYSTEM_EVENT, 13),
     C("seqno_advanced?", lambda row: row.stream.traffic.count(ADVANCED)),
     C("cache_transfers?", lambda row: row.stream.traffic.count(CACHED)),
-    *of(_stream, "first_seqno?=seqnos.first last_seqno?=seqnos.last"),
-    *lag_columns(lambda row: row.verdict.lag),
+    *of("first_seqno?=seqnos.first last_seqno?=seqnos.last", "stream"),
+    *lag_columns("verdict.lag"),
     C("snapshot?", lambda row: row.stream.snapshot, columns=SNAPSHOT),
     C(
         "rollback_seqno?",
@@ -241,9 +225,9 @@ STREAMS = ColumnSet[
     C("end_status?", lambda row: row.stream.end_status if row.stream.end is not None else None),
     C("end_status_name?", lambda row: reason_name(row.stream.end_status) if row.stream.end is not None else None),
     C("ended_at?", lambda row: row.stream.ended_ns if row.stream.end is not None else row.stream.closed_ns),
-    *of(_stream, "last_at?=traffic.last_ns"),
+    *of("last_at?=traffic.last_ns", "stream"),
     C("bytes", _bytes, "bytes", nonzero(_bytes), drop_rank=2),
-    *lost_columns(lambda row: row.stream.gaps.missed, LOST),
+    *lost_columns("stream.gaps.missed", LOST),
     C(head="rate", text=lambda row: row.rates, drop_rank=1),
     C(head="verdict", text=lambda row: row.verdict.text, sort=lambda row: (row.verdict.rank, row.verdict.text)),
     kind=lambda row: KINDS[row.verdict.degree],

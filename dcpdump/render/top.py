@@ -229,7 +229,7 @@ def _rates(rate_of: Callable[[Any], Rate]) -> tuple[Column[Any], ...]:
 C = Column[Peer]
 TOP_CONNECTIONS = ColumnSet[Peer](
     C("connection", lambda peer: peer.connection.number, "conn"),
-    *of(lambda peer: peer, "src dst name? roles=connection.roles.word"),
+    *of("src dst name? roles=connection.roles.word"),
     C(head="client", text=lambda peer: peer.client),
     C(head="server", text=lambda peer: peer.server, drop_rank=3),
     C("streams", lambda peer: sum(each.alive for each in peer.connection.streams), "streams", drop_rank=2),
@@ -249,9 +249,9 @@ TOP_CONNECTIONS = ColumnSet[Peer](
         meaning="more was sent than flow control allows",
     ),
     C(head="full", text=_full, right=True),
-    *lost_columns(lambda peer: peer.connection.missing),
+    *lost_columns("connection.missing"),
     C("end?", lambda peer: peer.connection.end.reason or None),
-    *of(lambda peer: peer.connection, "ended_at?=end.ts_ns"),
+    *of("ended_at?=end.ts_ns", "connection"),
     C(head=" ", text=_state),
 )
 
@@ -262,7 +262,7 @@ TOP_STREAMS = ColumnSet[StreamRow](
     *_rates(lambda row: row.rate),
     replace(STREAMS["last-seqno"], key="last_seqno?"),
     STREAMS["lag"],
-    *lag_columns(lambda row: row.verdict.lag),
+    *lag_columns("verdict.lag"),
     *STREAMS.some("lost unknown_gaps state cause why trouble"),
     Column(head="state", text=lambda row: row.verdict.text),
     kind=lambda row: KINDS[row.verdict.degree],
@@ -271,7 +271,7 @@ TOP_STREAMS = ColumnSet[StreamRow](
 
 #: All of it at one moment, and of packets how many of an interface were handled how.
 TOP = ColumnSet[TopView](
-    *of(lambda view: view, "time?=now_ns frames"),
+    *of("time?=now_ns frames"),
     Column("rate_seconds", lambda view: round(view.rates_ns / 1e9, 3)),
     *(Column(f"{key}?", partial(lambda key, view: view.packet_counts.get(key), key)) for key in PACKET_COUNTS),
     Column(
