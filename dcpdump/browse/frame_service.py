@@ -72,7 +72,7 @@ class FrameService:
 
     @property
     def _over(self) -> bool:
-        return self.index.complete or bool(self.index.failure) or self._stopped
+        return self.index.latest.ended or self._stopped
 
     def work(self) -> list[Message]:
         """Index new input, and continue with one question: short ones first."""
@@ -87,19 +87,19 @@ class FrameService:
         return [*out, *([] if news is None else [news]), *self._answer()]
 
     def _news(self) -> IndexState | None:
-        index, before, now = self.index, self._last, time.monotonic()
+        index, latest, before, now = self.index, self.index.latest, self._last, time.monotonic()
         ends, damage = self._known
         news = IndexState(
-            index.counts,
+            latest.counts,
             index.progress,
-            index.begins_ns,
-            index.idle,
-            index.complete,
-            index.failure,
+            latest.begins_ns,
+            latest.idle,
+            latest.complete,
+            latest.failure,
             tuple(FrameEnds(each.connection, each.direction) for each in index.ends[ends:]),
             tuple(index.damage[damage:]),
-            index.lost,
-            index.skipped_bytes,
+            latest.lost,
+            latest.skipped_bytes,
         )
         self._pending = news != before
         first = index.frames > 0 and (before is None or not before.counts[0])

@@ -427,6 +427,16 @@ class Update:
     key_log: bytes = b""  #: secrets in the input, for another process
     failure: str = ""  #: why indexing stopped before the end, in words
 
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """Return how many frames, responses and gaps the columns have."""
+        return self.frames, self.answers, self.gaps
+
+    @property
+    def ended(self) -> bool:
+        """Return whether nothing more comes."""
+        return self.complete or bool(self.failure)
+
 
 class IndexInput(NamedTuple):
     """The captures to index, and the columns and spool to write."""

@@ -14,7 +14,6 @@ from dcpdump.batch.filter import Masks, wanted_rows
 from dcpdump.batch.gather import Array
 from dcpdump.capture.damage import Damage
 from dcpdump.capture.file import Capture
-from dcpdump.conversation import MissingValues
 from dcpdump.errors import CaptureError, DcpdumpError
 from dcpdump.index.building import (
     Builder,
@@ -225,7 +224,7 @@ def _by_parts(view: _ColumnRows, replay: Replay, wanted: Masks, sure: Array, uns
 class CaptureIndex:
     """An index of captures as one timeline, built while it is used.
 
-    Call ``step`` again and again, from an event loop for instance; ``frames`` grows until ``complete``. Frames are
+    Call ``step`` again and again, from an event loop for instance; ``frames`` grows until it is complete. Frames are
     numbered 1, 2, 3 … as ``read`` numbers them; the columns begin with frame 1 in row 0. In a ``with`` it is closed.
 
     With ``helped`` a process is forked, so there must be no other thread yet; then ``step`` only reads the updates from
@@ -267,14 +266,7 @@ class CaptureIndex:
         self._replay = Replay(self._blocks, self._checkpoints, self._spool, options)
         self.ends: list[Ends] = []  #: the directions by the numbers in ``columns.place``
         self.damage: list[Damage] = []  #: of the captures, so far
-        self.bytes_read = 0
-        self.begins_ns: int | None = None  #: the time of the first packet, from which relative times count
-        self.complete = False  #: everything was read
-        self.idle = False  #: nothing comes at the moment
-        self.failure = ""  #: why nothing more is indexed before the end, in words
-        self.lost: MissingValues = (0, 0, {})
-        self.skipped_bytes = 0
-        self.counts = 0, 0, 0  #: how many frames, responses and gaps the columns have
+        self.latest = Update()  #: how far it is
 
     @property
     def frames(self) -> int:
@@ -289,21 +281,21 @@ class CaptureIndex:
     @property
     def progress(self) -> tuple[int, int | None]:
         """Return how many bytes were read, and of how many; None if unknown."""
-        return self.bytes_read if self.bytes is None else min(self.bytes_read, self.bytes), self.bytes
+        read = self.latest.bytes_read
+        return read if self.bytes is None else min(read, self.bytes), self.bytes
 
     def step(self, wait: float = 0.0) -> bool:
         """Index one more block, or read what the other process has indexed; return whether there is more to do.
 
         ``wait``: seconds to wait for that process if there are no updates yet.
         """
-        if self.complete or self.failure:
+        if self.latest.ended:
             return False
         for update in self._builder.updates(wait):
             self._take(update)
-        frames, answers, gaps = self.counts
-        if frames != self.frames:
-            self.columns.refresh(frames, answers, gaps)
-        return not (self.complete or self.failure)
+        if self.latest.frames != self.frames:
+            self.columns.refresh(*self.latest.counts)
+        return not self.latest.ended
 
     def finish(self) -> None:
         """Index the rest of the input."""
@@ -329,7 +321,7 @@ class CaptureIndex:
         search.
         """
         if wanted.window is not None and wanted.window.start_ns is None:
-            wanted.window.start_ns = self.begins_ns
+            wanted.window.start_ns = self.latest.begins_ns
         end = self.frames
         for start in range(max(first, 1) - 1, end, _STEP):
             view = _ColumnRows(self.columns, self.ends, slice(start, min(start + _STEP, end)))
@@ -361,9 +353,4 @@ class CaptureIndex:
                 self._builder.double_distance()
         self.ends += update.ends
         self.damage += update.damage
-        self.lost, self.skipped_bytes = update.lost, update.skipped_bytes
-        self.bytes_read, self.begins_ns = update.bytes_read, update.begins_ns
-        self.idle, self.complete = update.idle, update.complete
-        self.failure = update.failure
-        self._replay.complete = update.complete
-        self.counts = update.frames, update.answers, update.gaps
+        self.latest, self._replay.complete = update, update.complete

@@ -63,7 +63,7 @@ def go_on_alone(path: str) -> None:
         (helper,) = children_of(os.getpid())
         os.kill(helper, signal.SIGKILL)
         index.finish()
-        assert (index.complete, index.failure) == (False, "the process that read the capture has ended")
+        assert (index.latest.complete, index.latest.failure) == (False, "the process that read the capture has ended")
         assert index.record(index.frames).number == index.frames
         assert not index.step()
 
