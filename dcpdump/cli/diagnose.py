@@ -14,7 +14,6 @@ from dcpdump.cli.analysis import AnalysisResult, analysis
 from dcpdump.cli.check import Checking
 from dcpdump.cli.options import Invocation, option
 from dcpdump.cli.reading import CaptureSource, Reading
-from dcpdump.cli.terminal import terminal_size
 from dcpdump.diagnosis.diagnosis import diagnose as diagnosed
 from dcpdump.diagnosis.trouble import Command, command_line
 from dcpdump.render.diagnosis import DIAGNOSIS, lines, objects
@@ -22,8 +21,6 @@ from dcpdump.streams.causes import Degree
 
 #: Options that choose, and are chosen by again in the commands that show more.
 _CARRIED = ("connection", "host", "port", "vbucket", "stream_id", "since", "until", "tz", "time", "redact_level")
-#: Longer lines are hard to read.
-_WIDEST = 120
 
 
 @analysis(
@@ -51,13 +48,12 @@ def diagnose(reading: Checking, asked: Invocation, fail_on: str, everything: boo
     """
     carried, named = carried_options(asked.options), in_short(asked.captures)
     found = diagnosed(reading.evidence())
-    width = min(_WIDEST, terminal_size().columns) if asked.terminal else None
 
     def line(command: Command) -> str:
         return command_line(command, named, carried)
 
     return AnalysisResult(
-        lambda: lines(found, names_of(asked.paths), line, width=width, everything=everything),
+        lambda: lines(found, names_of(asked.paths), line, everything=everything),
         lambda: objects(found, asked.paths, line),
         fail_on != "never" and any(each.wrong or fail_on == Degree.NOTE.value for each in found.troubles),
     )

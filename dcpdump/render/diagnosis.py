@@ -13,7 +13,7 @@ from dcpdump.render.column import ROWS, Column, ColumnSet, of
 from dcpdump.render.conns import ends
 from dcpdump.render.streams import lag_columns, lost_columns
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import folded
+from dcpdump.render.text_columns import Fitting, Paragraph
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
@@ -33,33 +33,24 @@ _OUTCOMES = {
 }
 
 
-def lines(
-    found: Diagnosis, names: str, line: CommandLine, *, width: int | None = None, everything: bool = False
-) -> list[Line]:
-    """Return a diagnosis as lines. ``names``: of the captures; ``width``: of a terminal, where text is broken."""
-    out = [*_holds(found.evidence, names, width), *_who(found, width, everything), Line(LineKind.PLAIN, "")]
+def lines(found: Diagnosis, names: str, line: CommandLine, *, everything: bool = False) -> "list[Line | Fitting]":
+    """Return a diagnosis as lines. ``names``: of the captures."""
+    out: list[Line | Fitting] = [*_holds(found.evidence, names), *_who(found, everything), Line(LineKind.PLAIN, "")]
     if found.outcome in _OUTCOMES:
-        out += _wrapped(_OUTCOMES[found.outcome], found.conclusion, width)
+        out.append(Paragraph(_OUTCOMES[found.outcome], found.conclusion))
     shown = found.troubles if everything else found.troubles[:TROUBLES]
     for trouble in shown:
-        out += _trouble(trouble, line, width)
+        out += _trouble(trouble, line)
     if len(shown) < len(found.troubles):
         rest = found.troubles[len(shown) :]
         labels = ", ".join(dict.fromkeys(_label(trouble) for trouble in rest))
         out.append(Line(LineKind.PLAIN, f"… {len(rest):,} more ({labels}): --all"))
-    return [*out, *_behind(found, line, width, everything), *_not_judged(found.unjudged, line, width, everything)]
+    return [*out, *_behind(found, line, everything), *_not_judged(found.unjudged, line, everything)]
 
 
-def _wrapped(kind: LineKind, text: str, width: int | None, first: str = "", rest: str = "") -> list[Line]:
-    """Break text at the width of a terminal; elsewhere it stays one line."""
-    if width is None:
-        return [Line(kind, first + text)]
-    return [Line(kind, piece) for piece in folded(text, max(20, width), first=first, rest=rest, cut=False)]
-
-
-def _holds(evidence: Evidence, names: str, width: int | None) -> Iterator[Line]:
+def _holds(evidence: Evidence, names: str) -> "Iterator[Line | Paragraph]":
     """Yield what the captures hold: when, how much, what is missing."""
-    yield from _wrapped(LineKind.TITLE, names, width)
+    yield Paragraph(LineKind.TITLE, names)
     ledger = evidence.ledger
     lost, skipped = evidence.tally.lost, evidence.tally.skipped_bytes
     missing = f"{measured(lost.bytes, lost.unknown, 'B')} lost in {counted(lost.gaps, 'gap')}" if lost.gaps else ""
@@ -74,7 +65,7 @@ def _holds(evidence: Evidence, names: str, width: int | None) -> Iterator[Line]:
         f"{skipped:,} B skipped" if skipped else "",
         "" if missing or skipped or evidence.carved else "nothing missing",
     ]
-    yield from _wrapped(LineKind.PLAIN, " · ".join(filter(None, words)), width)
+    yield Paragraph(LineKind.PLAIN, " · ".join(filter(None, words)))
 
 
 def between(first_ns: int | None, last_ns: int | None) -> str:
@@ -88,7 +79,7 @@ def between(first_ns: int | None, last_ns: int | None) -> str:
     return f"{first.replace('T', ' ')} to {until} UTC{suffix} ({span(last_ns - first_ns)})"
 
 
-def _who(found: Diagnosis, width: int | None, everything: bool) -> Iterator[Line]:
+def _who(found: Diagnosis, everything: bool) -> "Iterator[Line | Paragraph]":
     """Yield who is on the connections: those in trouble first, then those with the most bytes."""
     evidence = found.evidence
     ranked = [number for trouble in found.troubles for number in trouble.connections]
@@ -99,7 +90,7 @@ def _who(found: Diagnosis, width: int | None, everything: bool) -> Iterator[Line
     )
     shown = order if everything else order[:_CONNECTIONS]
     for each in sorted(shown, key=lambda each: each.number):
-        yield from _wrapped(LineKind.FIELD, _identity(evidence, each), width, f"c{each.number}  ", "    ")
+        yield Paragraph(LineKind.FIELD, _identity(evidence, each), f"c{each.number}  ", "    ")
     if len(shown) < len(order):
         yield Line(LineKind.FIELD, f"… {counted(len(order) - len(shown), 'more connection')}: --all")
 
@@ -120,12 +111,12 @@ def _identity(evidence: Evidence, each: ConnectionState) -> str:
     return " · ".join(word for word in words if word)
 
 
-def _trouble(trouble: Trouble, line: CommandLine, width: int | None) -> Iterator[Line]:
+def _trouble(trouble: Trouble, line: CommandLine) -> "Iterator[Line | Paragraph]":
     indent = " " * _LABEL
     kind = LineKind.PROBLEM if trouble.wrong else LineKind.HINT
-    yield from _wrapped(kind, trouble.text, width, f"{_label(trouble):<{_LABEL}}", indent)
+    yield Paragraph(kind, trouble.text, f"{_label(trouble):<{_LABEL}}", indent)
     for text in filter(None, (trouble.detail, *trouble.follows)):
-        yield from _wrapped(LineKind.PLAIN, text, width, indent, indent)
+        yield Paragraph(LineKind.PLAIN, text, indent, indent)
     yield Line(LineKind.PLACE, f"{indent}{line(trouble.command)}")
 
 
@@ -133,24 +124,24 @@ def _label(trouble: Trouble) -> str:
     return trouble.situation.label if trouble.wrong else "note"
 
 
-def _behind(found: Diagnosis, line: CommandLine, width: int | None, everything: bool) -> Iterator[Line]:
+def _behind(found: Diagnosis, line: CommandLine, everything: bool) -> "Iterator[Line | Paragraph]":
     """Yield which consumers are behind, and what shows all that are."""
     indent = " " * _LABEL
     consumers = behind(found.evidence)
     shown = consumers if everything else consumers[:_BEHIND]
     for each in shown:
-        yield from _wrapped(LineKind.FIELD, each.text, width, f"{'lag':<{_LABEL}}", indent)
+        yield Paragraph(LineKind.FIELD, each.text, f"{'lag':<{_LABEL}}", indent)
     if len(shown) < len(consumers):
         yield Line(LineKind.FIELD, f"{indent}… {counted(len(consumers) - len(shown), 'more connection')}: --all")
     if consumers:
         yield Line(LineKind.PLACE, f"{indent}{line(COMMAND)}")
 
 
-def _not_judged(unjudged: Sequence[Unjudged], line: CommandLine, width: int | None, everything: bool) -> Iterator[Line]:
+def _not_judged(unjudged: Sequence[Unjudged], line: CommandLine, everything: bool) -> "Iterator[Line | Paragraph]":
     indent = " " * _LABEL
     shown = unjudged if everything else unjudged[:_UNJUDGED]
     for each in shown:
-        yield from _wrapped(LineKind.FIELD, each.text, width, f"{'not judged':<{_LABEL}}", indent)
+        yield Paragraph(LineKind.FIELD, each.text, f"{'not judged':<{_LABEL}}", indent)
         if each.command is not None:
             yield Line(LineKind.PLACE, f"{indent}{line(each.command)}")
     if len(shown) < len(unjudged):

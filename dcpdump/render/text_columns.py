@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Protocol
+from typing import NamedTuple, Protocol
 from unicodedata import category, east_asian_width
 
 from dcpdump.render.style import Line, LineKind
@@ -70,6 +70,8 @@ _GAP = "  "
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 #: The least width of the last column, before another column is left out for it.
 _ROOM = 32
+#: The width of a paragraph, at most.
+_WIDEST = 120
 
 
 class Fitting(Protocol):
@@ -184,6 +186,24 @@ def _folded(line: Line, width: int | None) -> list[Line]:
         return [line]
     indent = " " * (len(text) - len(text.lstrip()) + len(_GAP))
     return [Line(kind, part) for part in folded(text, width, rest=indent)]
+
+
+class Paragraph(NamedTuple):
+    """A text that goes on below itself where a terminal is too narrow: it begins with ``first``, then with ``rest``."""
+
+    kind: LineKind
+    text: str
+    first: str = ""
+    rest: str = ""
+
+    def lines(self, width: int | None = None) -> Iterator[Line]:
+        """Yield it as lines; longer ones than of 120 characters are hard to read."""
+        if width is None:
+            yield Line(self.kind, self.first + self.text)
+            return
+        widest = max(20, min(width, _WIDEST))
+        for piece in folded(self.text, widest, first=self.first, rest=self.rest, cut=False):
+            yield from _folded(Line(self.kind, piece), width)
 
 
 def spark(counts: Sequence[int]) -> str:
