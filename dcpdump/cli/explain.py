@@ -22,8 +22,8 @@ from dcpdump.errors import CaptureError, ExitCode, PasteError, system_words
 from dcpdump.paste import DIALECTS, LIMIT, NAME, Pasted, read_paste
 from dcpdump.record import Record, as_json
 from dcpdump.render import OUTPUTS, View
-from dcpdump.render.findings import frame_lines, frame_objects
-from dcpdump.render.objects import EXPLAINED, dump
+from dcpdump.render.findings import BROKEN, EXPLAINED, frame_lines
+from dcpdump.render.objects import dump
 from dcpdump.render.style import Line, LineKind, Palette
 
 _TEXTS = ("table", "grid", "line")
@@ -115,7 +115,9 @@ def _read(paste: str | bytes, source: str | None, form: str | None) -> Pasted:
 def _json(explained: Annotated, found: Sequence[Finding], asked: Invocation) -> str:
     row = as_json(explained.record, value_bytes=asked.value_bytes)
     if found:
-        row["rules"] = frame_objects(found, with_message=asked.redactor is None)
+        row["rules"] = [BROKEN.object(each) for each in found]
+        for rule in row["rules"] if asked.redactor is not None else ():
+            del rule["message"]  # which may quote parts of keys
     if explained.suggestion is not None:
         suggestion: dict[str, Any] = {
             "edits": [

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from dcpdump.check.finding import Finding, RuleTotal
@@ -10,6 +11,7 @@ from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json
 from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet, of
+from dcpdump.render.objects import FRAME
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import folded, number
 from dcpdump.streams.wording import clock
@@ -48,20 +50,6 @@ def frame_lines(findings: Iterable[Finding], *, with_message: bool = True) -> It
         yield Line(
             SEVERITY_KINDS[finding.severity], f"rule: {text}: {sentence(finding)}" if with_message else f"rule: {text}"
         )
-
-
-def frame_objects(findings: Iterable[Finding], *, with_message: bool = True) -> list[Json]:
-    """Return findings about a frame as parts of its own object."""
-    return [
-        {
-            "code": finding.rule.code,
-            "title": finding.rule.title,
-            "severity": finding.severity.value,
-            "message": safe(finding.message) if with_message else None,
-            "status": finding.status or None,
-        }
-        for finding in findings
-    ]
 
 
 def lines(findings: Folded) -> Iterator[Line]:
@@ -199,6 +187,19 @@ FINDINGS = ColumnSet[_Found](
     Column(head="message", text=lambda row: sentence(row[0])),
     kind=lambda row: SEVERITY_KINDS[row[0].severity],
 )
+
+#: Findings on a frame that was pasted, and that frame.
+BROKEN = ColumnSet[Finding](
+    *of("code=rule.code title=rule.title severity=severity.value"),
+    Column("message?", lambda finding: safe(finding.message)),
+    Column(
+        "status?",
+        lambda finding: finding.status or None,
+        type=TEXT,
+        meaning="the status that a conforming peer answers",
+    ),
+)
+EXPLAINED = ColumnSet[Any](*FRAME, Column("rules?", columns=BROKEN), Column("suggestion?"))
 
 #: Rules, each with its findings counted, and the first as an example.
 BY_RULE = ColumnSet[RuleTotal](

@@ -12,41 +12,28 @@ from typing import Any
 
 from dcpdump.escape import safe, safe_json
 from dcpdump.record import Json, Record, as_json, columns
-from dcpdump.render.column import ANY, BOOL, HEX, INSTANT, INT, INTEGERS, NUMBER, TEXT, TIME, Column, ColumnSet
+from dcpdump.render.column import ANY, BOOL, HEX, INSTANT, INT, INTEGERS, NUMBER, TEXT, TIME, Column, ColumnSet, given
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
 
 # -- the schema (draft 2020-12), from the table of keys, the columns and the protocol table -----------
 
-_NAME = Column[Any]("name?", meaning="the name of the message")
-
-
-def _keys(keys: str) -> list[Column[Any]]:
-    """Return the columns of objects that ``as_json`` makes, by their keys."""
-    return [Column(key) for key in keys.split()]
-
-
-_PROBLEM = ColumnSet[Any](*_keys("code text offset length"))
-_BROKEN = ColumnSet[Any](
-    *_keys("code title severity message?"),
-    Column("status?", type=TEXT, meaning="the status that a conforming peer answers"),
-)
+_PROBLEM = ColumnSet[Json](*given("code text offset length"))
+#: The keys of objects that ``as_json`` makes.
 FRAME = ColumnSet[Any](
-    *_keys(
+    *given(
         "frame? packet? file? time? connection? src? dst? offset? length? gap_before? confidence? magic? kind? opcode?"
     ),
-    _NAME,
-    *_keys(
+    Column("name?", meaning="the name of the message"),
+    *given(
         "layout? vbucket? status? status_name? request_frame? latency_us? opaque? cas? datatype? datatype_names? "
         "framing? stream_id? fields? collection? collection_inferred? collection_name? key? key_hex? value_length? "
         "value? xattrs? xattrs_unread_hex? value_json?"
     ),
     Column("problems?", columns=_PROBLEM),
-    *_keys("hints?"),
+    *given("hints?"),
 )
-#: A frame of ``read``, and one that was pasted.
-SHOWN = ColumnSet[Any](*FRAME, *_keys("context?"))
-EXPLAINED = ColumnSet[Any](*FRAME, Column("rules?", columns=_BROKEN), *_keys("suggestion?"))
+SHOWN = ColumnSet[Any](*FRAME, *given("context?"))
 
 Schema = dict[str, Any]
 Rows = Sequence[ColumnSet[Any]]  #: kinds of rows, by their columns

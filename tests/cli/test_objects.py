@@ -15,10 +15,10 @@ from dcpdump.render.column import KEYS, Column, ColumnSet
 from dcpdump.render.conns import CLOSED, CONNECTIONS
 from dcpdump.render.diagnosis import DIAGNOSIS
 from dcpdump.render.diff import DIFF
-from dcpdump.render.findings import FINDINGS
+from dcpdump.render.findings import EXPLAINED, FINDINGS
 from dcpdump.render.flow import FLOW
 from dcpdump.render.history import HISTORY
-from dcpdump.render.objects import EXPLAINED, SHOWN
+from dcpdump.render.objects import SHOWN
 from dcpdump.render.rollbacks import ROLLBACKS
 from dcpdump.render.statistics import STATISTICS
 from dcpdump.render.streams import STREAMS
