@@ -1,13 +1,13 @@
 """Write statistics as text for people (tables, a heat map of the vbuckets, a line of throughput), and as objects."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from dcpdump.batch.statistics import Amount, Client, Distribution, HotKey, Kind, Statistics, TimedAmount
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json
-from dcpdump.render.column import INT, Column, ColumnSet, of
+from dcpdump.render.column import INT, Column, ColumnSet, of, within
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, bytes_text, rate_text, spark
 from dcpdump.spec import UNKNOWN_NAME, find
@@ -16,7 +16,6 @@ from dcpdump.text import counted
 
 _COLUMNS = 64  #: vbuckets in a row of the map
 _HEAT = " ░▒▓█"
-_PERCENTILES = (50, 90, 99)
 _NS = 1_000_000_000
 _SHORTEST = 0.001  #: seconds: what is shorter has no meaningful rate
 _NOBODY = Client()
@@ -31,6 +30,7 @@ class CountedRow(NamedTuple):
     amount: Amount
     client: Client = _NOBODY
     seconds: float | None = None  #: from the first to the last frame of its connection; None: too short, or not known
+    share: float = 0  #: of all bytes
 
     def rate(self, count: int, digits: int | None = None) -> float | None:
         """Return how many a second that is."""
@@ -40,9 +40,12 @@ class CountedRow(NamedTuple):
 Order = Callable[[Iterable[CountedRow]], list[CountedRow]]
 
 C = Column[CountedRow]
-_AMOUNT = (
-    C("frames", lambda row: row.amount.frames, "frames"),
-    C("bytes", lambda row: row.amount.bytes, "bytes"),
+_AMOUNT = within(
+    "amount",
+    [
+        Column[Amount]("frames", lambda amount: amount.frames, "frames"),
+        Column("bytes", lambda amount: amount.bytes, "bytes"),
+    ],
 )
 _OWN_TIME = "from the first to the last frame of its connection that is counted"
 #: What connections have beside that.
@@ -79,7 +82,9 @@ MESSAGES = ColumnSet[CountedRow](
     C("name", lambda row: find(row.key[1], server=row.key[0]).name, meaning=_NAME),
     C("opcode", lambda row: row.key[1]),
     C("kind", lambda row: "response" if row.key[2] else "request"),
+    C(head="message", text=lambda row: str(row.name)),
     *_AMOUNT,
+    C(head="share", text=lambda row: f"{100 * row.share:.1f} %", right=True),
     type="message",
 )
 CONNECTIONS = ColumnSet[CountedRow](
@@ -95,16 +100,17 @@ VBUCKETS = ColumnSet[CountedRow](C("vbucket", lambda row: row.key), *_AMOUNT, ty
 
 _Named = tuple[int, Distribution]  #: an opcode, and what was measured of it
 _DISTRIBUTION: tuple[Column[_Named], ...] = (
-    Column("count", lambda row: row[1].count),
-    Column("p50", lambda row: row[1].percentile(50)),
-    Column("p90", lambda row: row[1].percentile(90)),
-    Column("p99", lambda row: row[1].percentile(99)),
-    Column("max", lambda row: row[1].most),
+    Column("count", lambda row: row[1].count, "count"),
+    Column("p50", lambda row: row[1].percentile(50), "p50"),
+    Column("p90", lambda row: row[1].percentile(90), "p90"),
+    Column("p99", lambda row: row[1].percentile(99), "p99"),
+    Column("max", lambda row: row[1].most, "max"),
 )
 SIZES = ColumnSet[_Named](*_DISTRIBUTION, type="sizes")
 LATENCIES = ColumnSet[_Named](
     Column("name", lambda row: find(row[0]).name, meaning=_NAME),
     Column("opcode", lambda row: row[0]),
+    Column(head="request", text=lambda row: opcode_name(row[0])),
     *_DISTRIBUTION,
     type="latency",
 )
@@ -116,12 +122,26 @@ INTERVALS = ColumnSet[tuple[int, float, Amount]](
     type="interval",
 )
 DOCUMENTS = ColumnSet[HotKey](
-    Column("key", lambda row: safe(row.key)),
-    Column("collection?", lambda row: row.collection),
+    Column("key", lambda row: safe(row.key), "key"),
+    Column("collection?", lambda row: row.collection, "collection", lambda row: _collection(row)),
     Column("collection_name?", lambda row: row.path or None),
-    *of("frames bytes", "amount"),
-    Column("more_frames", lambda row: row.error.frames, type=INT, meaning="frames that it may have had too, at most"),
-    Column("more_bytes", lambda row: row.error.bytes, type=INT, meaning="bytes that it may have had too, at most"),
+    *_AMOUNT,
+    Column(
+        "more_frames",
+        lambda row: row.error.frames,
+        "more frames",
+        lambda row: _at_most(row.error.frames),
+        type=INT,
+        meaning="frames that it may have had too, at most",
+    ),
+    Column(
+        "more_bytes",
+        lambda row: row.error.bytes,
+        "more bytes",
+        lambda row: _at_most(row.error.bytes),
+        type=INT,
+        meaning="bytes that it may have had too, at most",
+    ),
     type="document",
 )
 #: The rows of statistics.
@@ -135,14 +155,19 @@ def lines(found: Statistics, order: Order = list) -> list[Line | Fitting]:
     if not found.total.frames:
         return [Line(LineKind.PLAIN, "no frame matches")]
     out: list[Line | Fitting] = [Line(LineKind.TITLE, _total(found))]
-    out += _section("messages", _messages(found, order))
-    out += [*_head("connections"), _Indented(CONNECTIONS.table(order(_ends(found))))]
-    out += _section(_vbuckets_title(found), _heat_map(found))
-    out += _section("sizes in bytes", [_distribution("all frames", found.sizes)])
-    latencies = [_distribution(opcode_name(opcode), each) for opcode, each in sorted(found.latencies.items())]
-    out += _section("latencies in microseconds, request to response", latencies)
-    out += _section("throughput", _throughput(found))
-    out += _section("keys with most frames, and those with most bytes", _documents(found))
+    latencies = LATENCIES.table(sorted(found.latencies.items()))
+    for title, part in (
+        ("messages", MESSAGES.table(order(_kinds(found)))),
+        ("connections", CONNECTIONS.table(order(_ends(found)))),
+        (_vbuckets_title(found), _heat_map(found)),
+        ("sizes in bytes, of all frames", SIZES.table([(0, found.sizes)])),
+        ("latencies in microseconds, request to response", latencies),
+        ("throughput", _throughput(found)),
+        ("keys with most frames, and those with most bytes", DOCUMENTS.table(found.documents)),
+    ):
+        if part:
+            out += [Line(LineKind.PLAIN, ""), Line(LineKind.COLUMNS, title)]
+            out += [_Indented(part)] if isinstance(part, Table) else [Line(LineKind.PLAIN, row) for row in part]
     return out
 
 
@@ -163,7 +188,8 @@ def objects(found: Statistics, order: Order = list) -> Iterator[Json]:
 
 def _kinds(found: Statistics) -> list[CountedRow]:
     """Return the messages, most frequent first, then by opcode: in no order that depends on how the input is cut."""
-    rows = [CountedRow(kind, kind_name(kind), amount) for kind, amount in found.kinds.items()]
+    every = max(1, found.total.bytes)
+    rows = [CountedRow(kind, kind_name(kind), each, share=each.bytes / every) for kind, each in found.kinds.items()]
     return sorted(rows, key=lambda row: (-row.amount.frames, row.key[1], row.key))
 
 
@@ -199,14 +225,6 @@ def _vbuckets(found: Statistics) -> list[CountedRow]:
     return [CountedRow(number, number, amount) for number, amount in zip(numbers, amounts, strict=True)]
 
 
-def _section(title: str, rows: list[str]) -> list[Line]:
-    return [*_head(title), *(Line(LineKind.PLAIN, row) for row in rows)] if rows else []
-
-
-def _head(title: str) -> list[Line]:
-    return [Line(LineKind.PLAIN, ""), Line(LineKind.COLUMNS, title)]
-
-
 class _Indented(NamedTuple):
     """A table below its title, as the rows of the other sections are."""
 
@@ -233,13 +251,6 @@ def _total(found: Statistics) -> str:
     return text
 
 
-def _messages(found: Statistics, order: Order) -> list[str]:
-    rows = order(_kinds(found))
-    shares = [100 * row.amount.bytes / max(1, found.total.bytes) for row in rows]
-    lines = _aligned([(str(row.name), row.amount) for row in rows])
-    return [f"{text} {share:>5.1f} %" for text, share in zip(lines, shares, strict=True)]
-
-
 def _client(row: CountedRow) -> str:
     return short_name(row.client.name) or agent_name(row.client.agent)
 
@@ -248,34 +259,12 @@ def _rate(value: float | None) -> str:
     return "?" if value is None else rate_text(value)
 
 
-def _aligned(rows: Sequence[tuple[str, Amount]]) -> list[str]:
-    """Return a line for each amount, no wider than the widest needs."""
-    name = max((len(what) for what, _ in rows), default=0)
-    frames = max((len(f"{amount.frames:,}") for _, amount in rows), default=0)
-    size = max((len(f"{amount.bytes:,}") for _, amount in rows), default=0)
-    return [
-        f"  {what:<{name}}  {amount.frames:>{frames},} {'frame' if amount.frames == 1 else 'frames':<6}"
-        f"  {amount.bytes:>{size},} bytes"
-        for what, amount in rows
-    ]
+def _collection(row: HotKey) -> str:
+    return "" if row.collection is None else f"0x{row.collection:x} {row.path}".rstrip()
 
 
-def _documents(found: Statistics) -> list[str]:
-    texts = _aligned([(safe(row.key) + _in_collection(row), row.amount) for row in found.documents])
-    return [text + _error(row.error) for text, row in zip(texts, found.documents, strict=True)]
-
-
-def _error(error: Amount) -> str:
-    if not error.frames:
-        return ""
-    return f"  or up to {counted(error.frames, 'frame')} and {counted(error.bytes, 'byte')} more"
-
-
-def _in_collection(row: HotKey) -> str:
-    number = row.collection
-    if number is None:
-        return ""
-    return f" (collection 0x{number:x}{f' {row.path}' if row.path else ''})"
+def _at_most(count: int) -> str:
+    return f"up to {count:,}" if count else ""
 
 
 def _vbuckets_title(found: Statistics) -> str:
@@ -295,11 +284,6 @@ def _heat_map(found: Statistics) -> list[str]:
         if cells.strip():
             rows.append(f"  {begin:>5} |{cells}|")
     return rows
-
-
-def _distribution(name: str, found: Distribution) -> str:
-    values = "  ".join(f"p{percent} {found.percentile(percent):,}" for percent in _PERCENTILES)
-    return f"  {name:<24} {found.count:>9,}  {values}  max {found.most:,}"
 
 
 def _throughput(found: Statistics) -> list[str]:
