@@ -49,7 +49,7 @@ def printed(name: str) -> str:
 
 def browsed() -> str:
     """Return a screen of ``browse``, as SVG."""
-    from dcpdump.cli.browse import BrowseOptions, Browsing, Copies
+    from dcpdump.cli.browse import Browsing, Copies
     from dcpdump.cli.options import Invocation
 
     async def drawn() -> str:
@@ -62,7 +62,7 @@ def browsed() -> str:
             await pilot.pause()
             return app.export_screenshot(title="dcpdump browse")
 
-    with Browsing([BROWSED], Copies([BROWSED], [BROWSED], True), Invocation({}), BrowseOptions()) as browsing:
+    with Browsing(Copies([BROWSED], [BROWSED], True), Invocation({"captures": (BROWSED,)})) as browsing:
         app = browsing.app("", 64)
         return _without_fonts(asyncio.run(drawn()))
 

@@ -257,17 +257,12 @@ def browse(asked: Invocation, no_mouse: bool, max_spool: int) -> int:
     """
     if find_spec("textual") is None:
         raise DcpdumpError("browsing needs Textual", "", INSTALL_BROWSE, (f"without it: {_INSTEAD}",))
-    options, captures = asked.options, asked.captures
-    words, tz, keylogs = words_of(options), options["tz"], options["keylog"]
-    _ = asked.frames, asked.times, asked.keys
-    with hiding(options) as hidden, standard_input(captures, max_spool) as copies:
+    words, _ = words_of(asked.options), (asked.frames, asked.times, asked.keys)
+    with hiding(asked.options) as hidden, standard_input(asked.captures, max_spool) as copies:
         copies = copies._replace(paths=expand(copies.paths), again=expand(copies.again))
         if not (copies.terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):
             raise click.UsageError(f"browsing needs a terminal; instead: {_INSTEAD}")
-        with (
-            writing_times(asked.times, None, None),
-            Browsing(captures, copies, asked, BrowseOptions(tz, keylogs, hidden, max_spool)) as browsing,
-        ):
+        with writing_times(asked.times, None, None), Browsing(copies, asked, hidden) as browsing:
             return browsing.run(words, asked.value_bytes, mouse=not no_mouse)
 
 
@@ -316,18 +311,6 @@ def hiding(options: Mapping[str, Any]) -> Iterator[Hiding]:
         yield Hiding(Redactor(salt, full=level == "full"), shown, [*shown, *run])
 
 
-class BrowseOptions(NamedTuple):
-    """How captures are browsed."""
-
-    tz: str | None = None
-    keylogs: Sequence[str] = ()
-    hidden: Hiding = _NOTHING_HIDDEN
-    spool_bytes: int = SPOOL_BYTES  #: of what cannot be read a second time, at most
-
-
-_ORDINARY = BrowseOptions()
-
-
 def commands_of(
     named: Sequence[str],
     paths: Sequence[str],
@@ -357,16 +340,11 @@ def commands_of(
 class Browsing:
     """The captures in the browser. Leaving the ``with`` ends the other processes."""
 
-    def __init__(
-        self,
-        named: Sequence[str],
-        copies: Copies,
-        asked: Invocation,
-        options: BrowseOptions = _ORDINARY,
-    ) -> None:
+    def __init__(self, copies: Copies, asked: Invocation, hidden: Hiding = _NOTHING_HIDDEN) -> None:
         from dcpdump.browse.rows import IndexedFrames  # which knows how messages are written
 
-        self._named, self._asked, self._options = named, asked, options
+        self._named, self._asked, self._hidden = asked.captures, asked, hidden
+        self._tz: str | None = asked.options.get("tz")
         self._copies, self._paths = copies, copies.again
         self._analysing = Analysing(self._analyse)
         self._frames = IndexedFrames(self._service)
@@ -384,10 +362,10 @@ class Browsing:
         from dcpdump.index.building import IndexOptions
         from dcpdump.index.capture_index import CaptureIndex
 
-        asked = self._asked
-        options = IndexOptions(asked.limits, asked.secrets, parts=_PARTS, spool_bytes=self._options.spool_bytes)
+        asked, spool = self._asked, self._asked.options.get("max_spool", SPOOL_BYTES)
+        options = IndexOptions(asked.limits, asked.secrets, parts=_PARTS, spool_bytes=spool)
         index = CaptureIndex(asked.open(self._copies.paths), options, helped=True, columns=columns)
-        return FrameService(index, lambda text: filter_of(text, self._options.tz).masks, self._options.hidden.redactor)
+        return FrameService(index, lambda text: filter_of(text, self._tz).masks, self._hidden.redactor)
 
     def run(self, words: Sequence[str], value_bytes: int | None, *, mouse: bool) -> int:
         """Open the screen, and return the exit code. ``words``: the filter of the beginning."""
@@ -415,21 +393,12 @@ class Browsing:
         from dcpdump.browse.app import BrowseApp
         from dcpdump.browse.browser import OpenCaptures
 
-        options = self._options
-        again = ["--salvage"] * self._asked.salvage + [word for name in options.keylogs for word in ("--keylog", name)]
-        commands = commands_of(self._named, self._paths, again, options.tz, options.hidden)
-        return BrowseApp(
-            OpenCaptures(
-                self._name(),
-                self._frames,
-                commands,
-                self._analysing,
-                value_bytes,
-                self._paths,
-                text,
-                bool(self._asked.options.get("follow")),
-            )
-        )
+        options, frames, analysing = self._asked.options, self._frames, self._analysing
+        again = ["--salvage"] * self._asked.salvage
+        again += [word for name in options.get("keylog") or () for word in ("--keylog", name)]
+        commands, follows = commands_of(self._named, self._paths, again, self._tz, self._hidden), options.get("follow")
+        name, paths = self._name(), self._paths
+        return BrowseApp(OpenCaptures(name, frames, commands, analysing, value_bytes, paths, text, bool(follows)))
 
     def _find_frames(self) -> bool:
         """Read up to the first frame; return whether there is one, or may be. Raises what ends reading before it."""
@@ -477,5 +446,5 @@ class Browsing:
 
         self._copies.check()
         everything = Invocation({"salvage": self._asked.salvage, "memory": self._asked.memory})
-        everything.keys, everything.redactor = self._asked.keys, self._options.hidden.redactor
+        everything.keys, everything.redactor = self._asked.keys, self._hidden.redactor
         return analyse(self._paths, everything, report)

@@ -65,7 +65,7 @@ def carve(asked: Invocation, out: str, force: bool, quiet: bool, with_secrets: b
     the login: redact OUT before you share it. Of TLS connections OUT has the secrets that the input carried.
     """
     chosen, secrets, paths = asked.frames, asked.keys.secrets, asked.paths
-    carried, unaided = Secrets(), asked.but()
+    carried, unaided = Secrets(), asked.again()
     unaided.keys = KeyLogs(secrets=carried)
     inputs = unaided.open(paths)
     for capture in inputs:

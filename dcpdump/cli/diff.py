@@ -77,7 +77,7 @@ def diff(asked: Invocation, a: str, b: str, by: str, frames: int) -> int:
         readings = []
         for name, side, names in zip((a, b), sides, paths, strict=True):
             dissection = asked.dissect(AckDissection)
-            keeping = _Keeping(asked.but(), side, dissection)
+            keeping = _Keeping(asked.again(), side, dissection)
             reading = Reading(CaptureSource(asked.open(names)), dissection, keeping, sink)
             reading.analyse()
             readings.append(reading)

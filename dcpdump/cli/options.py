@@ -7,6 +7,7 @@ a command is asked for.
 import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import cached_property
 from importlib import import_module
@@ -118,23 +119,13 @@ def salt_of(path: str | None) -> bytes:
     if path is None:
         return os.urandom(32)
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return _read(path)
-    except OSError as error:
-        raise click.UsageError(f"--salt-file: cannot make {path}: {system_words(error)}") from error
-    salt = os.urandom(32).hex().encode()
-    with os.fdopen(handle, "wb") as file:
-        file.write(salt + b"\n")
-    note(f"note: {path} is new, with a fresh salt: who has it can try keys out, and it gives the same hashes again")
-    return salt
-
-
-def _read(path: str) -> bytes:
-    try:
+        with suppress(FileExistsError), open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(os.urandom(32).hex().encode() + b"\n")
+            which = f"{path} is new, with a fresh salt"
+            note(f"note: {which}: who has it can try keys out, and it gives the same hashes again")
         salt = Path(path).read_bytes().strip()
     except OSError as error:
-        raise click.UsageError(f"--salt-file: cannot read {path}: {system_words(error)}") from error
+        raise click.UsageError(f"--salt-file: cannot make or read {path}: {system_words(error)}") from error
     if not salt:
         raise click.UsageError(f"--salt-file: {path} is empty")
     return salt
@@ -410,10 +401,9 @@ class Invocation:
         """Have it all worked out, before anything is opened. Raises what is wrong with the options."""
         _ = self.frames, self.redactor, self.times, self.keys
 
-    def but(self, **options: Any) -> "Invocation":
-        """Return the same with other options, and another selection: relative times count from its own start."""
+    def again(self) -> "Invocation":
+        """Return the same for another reading: relative times count from its own start."""
         other = copy(self)
-        other.options = self.options | options
         vars(other).pop("frames", None)
         return other
 

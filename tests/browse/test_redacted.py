@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dcpdump.cli.browse import BrowseOptions, hiding
+from dcpdump.cli.browse import hiding
 from tests.browse.test_keys import TALK
 from tests.support.browsing import Shown, browse
 from tests.support.console import run
@@ -56,7 +56,7 @@ def test_nothing_of_a_key_or_a_value_is_seen_copied_or_written(
         assert any(key in text for text in copied)
 
     with hiding({"redact": True, "redact_level": "partial", "salt_file": None}) as hidden:
-        browse(talk, see, size=(160, 50), options=BrowseOptions(hidden=hidden))
+        browse(talk, see, size=(160, 50), hidden=hidden)
     assert not Path("piece.pcapng").exists()
 
 
@@ -75,7 +75,7 @@ def test_a_filter_asks_for_what_was_captured_and_the_command_line_hides_the_same
         assert "keys are hidden" in shown.note
 
     with hiding({"redact": True, "redact_level": "full", "salt_file": str(tmp_path / "salt")}) as hidden:
-        browse(talk, ask, options=BrowseOptions(hidden=hidden))
+        browse(talk, ask, hidden=hidden)
     (command,) = copied
     found = [json.loads(line) for line in run(f"{command} -f ndjson -q").out.splitlines()]
     assert [row["frame"] for row in found] == [APPLE, 19]

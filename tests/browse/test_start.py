@@ -29,7 +29,7 @@ async def shown(app):
 
 
 path = "samples/replica.pcap"
-with Browsing([path], Copies([path], [path], True), Invocation({})) as browsing:
+with Browsing(Copies([path], [path], True), Invocation({"captures": [path]})) as browsing:
     asyncio.run(shown(browsing.app("", 64)))
 """
 

@@ -8,7 +8,7 @@ from textual.pilot import Pilot
 
 from dcpdump.browse.app import BrowseApp
 from dcpdump.browse.browser import Browser
-from dcpdump.cli.browse import BrowseOptions, Browsing, Copies
+from dcpdump.cli.browse import Browsing, Copies, Hiding
 from dcpdump.cli.options import Invocation
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples"
@@ -85,11 +85,11 @@ def browse(
     *,
     size: tuple[int, int] = (120, 40),
     words: Sequence[str] = (),
-    options: BrowseOptions | None = None,
+    hidden: Hiding | None = None,
 ) -> BrowseApp:
     """Open a capture, do something, and leave."""
-    given = Invocation({})
     name = str(path)
+    asked = Invocation({"captures": (name,)})
 
     async def run(app: BrowseApp) -> None:
         async with app.run_test(size=size) as pilot:
@@ -97,7 +97,7 @@ def browse(
             await shown.settled()
             await doing(shown)
 
-    with Browsing([name], Copies([name], [name], True), given, options or BrowseOptions()) as browsing:
+    with Browsing(Copies([name], [name], True), asked, hidden or Hiding()) as browsing:
         app = browsing.app(" ".join(words), 64)
         asyncio.run(run(app))
         assert app.error is None
