@@ -144,8 +144,6 @@ _BY_NAME: dict[str, click.ParamType] = {  # type: ignore[type-arg]
 # They may say how to show things, never what to write. Options that decide on exit codes, overwrite files or print
 # secrets have to be given on the command line.
 
-#: Where the file is, if not in the platform's place; empty: there is none.
-CONFIG_VARIABLE = "DCPDUMP_CONFIG"
 #: What neither a file nor an environment variable may set, by the names of parameters.
 GIVEN_ONLY = frozenset(
     "output out write force fail_on select ignore no_check show_secrets salt with_secrets brief help schema explain "
@@ -154,9 +152,6 @@ GIVEN_ONLY = frozenset(
 #: And of commands that end with 1 where something is wrong: what chooses is what is judged.
 _JUDGED = frozenset("connection host port vbucket stream_id since until idle".split())
 _JUDGES = ("check", "diagnose")
-Sections = dict[str, dict[str, Any]]
-
-
 _CONFIG_HELP = "dcpdump help config"
 
 
@@ -168,8 +163,8 @@ class ConfigError(DcpdumpError):
 
 
 def config_path() -> str | None:
-    """Return where the file of defaults is; None where there is none."""
-    named = os.environ.get(CONFIG_VARIABLE)
+    """Return where the file of defaults is; None where there is none. An empty variable says so too."""
+    named = os.environ.get("DCPDUMP_CONFIG")
     if named is not None:
         return named or None
     path = os.path.join(click.get_app_dir("dcpdump"), "config.toml")
@@ -181,7 +176,7 @@ def _is_given_only(command: str | None, param: click.Parameter) -> bool:
     return param.name in GIVEN_ONLY or (command in _JUDGES and param.name in _JUDGED)
 
 
-def sections(path: str, commands: Iterable[str]) -> Sections:
+def sections(path: str, commands: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return the sections of a file. Raises ConfigError."""
     found = _parsed(path)
     for name, section in found.items():

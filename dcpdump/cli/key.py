@@ -33,7 +33,6 @@ class Tracing(LedgerConsumer):
     def __init__(self, asked: Invocation) -> None:
         super().__init__(asked, self._collect)
         collection = asked.options["collection"]
-        self._texts = {} if collection is None else {"collection": collection}
         self._matches = clauses.by_key(asked.options["pattern"], asked="PATTERN")
         self._of_collection = None if collection is None else clauses.by_collection(collection)
         self._found: dict[int, Record] = {}  # by the number of the frame
@@ -63,7 +62,7 @@ class Tracing(LedgerConsumer):
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return what else is to be known, and which names of collections are not known."""
-        return [*super().remarks(dissection), *collection_notes(self._texts, dissection)]
+        return [*super().remarks(dissection), *collection_notes(self._asked.frames.texts, dissection)]
 
     def _learn(self, step: Step) -> None:
         for frame in one_by_one(step):

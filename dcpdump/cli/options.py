@@ -71,8 +71,8 @@ class Size(click.ParamType):  # type: ignore[type-arg]
 
 #: What an option takes, by the word for it behind the option's names; elsewhere it takes a text.
 _TYPES: dict[str, click.ParamType] = {  # type: ignore[type-arg]
-    "N": click.IntRange(min=1),
-    "SECONDS": click.FloatRange(min=0, min_open=True),
+    **dict.fromkeys(("N", "FILES"), click.IntRange(min=1)),
+    **dict.fromkeys(("SECONDS", "MB"), click.FloatRange(min=0, min_open=True)),
     "SIZE": Size(),
 }
 

@@ -164,8 +164,6 @@ def _drops_in_words(counts: Json) -> str:
     return " · ".join(words)
 
 
-#: What begins another file of packets.
-_ABOVE_0 = click.FloatRange(min=0, min_open=True)
 _MILLION = 1_000_000
 
 
@@ -176,9 +174,9 @@ _MILLION = 1_000_000
     params=[
         "FRAMES latency ANY-INTERFACE list-interfaces duration bpf buffer keylog",
         option("-w, --write FILE", "Write all packets to a pcapng file as well."),
-        option("-C MB", "Begin another file after so many million bytes.", _ABOVE_0, "megabytes"),
-        option("-G SECONDS", "Begin another file after so long.", _ABOVE_0, "seconds"),
-        option("-W FILES", "Keep only so many, the newest.", click.IntRange(min=1), "files"),
+        option("-C MB", "Begin another file after so many million bytes.", name="megabytes"),
+        option("-G SECONDS", "Begin another file after so long.", name="seconds"),
+        option("-W FILES", "Keep only so many, the newest.", name="files"),
         format_option(tuple(OUTPUTS)),
         "color value-bytes output force show-secrets REDACTION time ONE-JOB",
         option("--summary [text|json|none]", "What came of all packets.", default="text", show_default=False),
