@@ -206,27 +206,19 @@ def with_clause(text: str, name: str, value: str) -> str:
 def completions(text: str) -> list[str]:
     """Return what a text may be completed to: names of options, and the words that a shell completes behind these."""
     before, blank, last = text.rpartition(" ")
-    head = before + blank
+    head, lacks = before + blank, None  # the option whose value comes last
     try:
-        words = _split(before)
+        for word in _split(before):
+            found = _options().get(word.lstrip("-"))
+            lacks = found if lacks is None and found is not None and not found.is_flag else None
     except ValueError:
         return []
-    found = _options().get(words[-1].lstrip("-")) if words else None
-    if found is not None and not found.is_flag and not _is_value(words):
+    if lacks is not None:
         context = click.Context(click.Command("filter"))
-        return [head + item.value for item in found.type.shell_complete(context, found, last)]
+        return [head + item.value for item in lacks.type.shell_complete(context, lacks, last)]
     name = last.lstrip("-")
     dashes, begun = last.removesuffix(name), name.lower().replace("_", "-")
     return [f"{head}{dashes}{each} " for each in _options() if each.startswith(begun)]
-
-
-def _is_value(words: Sequence[str]) -> bool:
-    """Return whether the last word is the value of the option before it."""
-    value = False
-    for word in words:
-        found = _options().get(word.lstrip("-"))
-        value = not value and found is not None and not found.is_flag
-    return not value
 
 
 _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
