@@ -244,7 +244,7 @@ class _Worker(NamedTuple):
 class Workers(Generic[T]):
     """A pool of workers. ``make`` makes the bytes; ``pack`` and ``unpack`` transfer an item. One job needs no worker.
 
-    A result must be used before the next is asked for: its memory is used again.
+    A result must be used before the next is requested: its memory is used again.
     """
 
     def __init__(

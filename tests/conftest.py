@@ -102,7 +102,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             file = nodeid.partition("::")[0]
             return "spark" if file.startswith("tests/spark/") else file
 
-    if config.getvalue("dist") != "load":  # something else was asked for
+    if config.getvalue("dist") != "load":  # something else was requested
         return None
     config.option.loadscopereorder = False
     return ByFile(config, log)

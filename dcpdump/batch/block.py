@@ -28,7 +28,7 @@ class BlockPlace(NamedTuple):
 
 
 class Packets(Sequence[Packet]):
-    """The packets of a batch, each made when it is asked for.
+    """The packets of a batch, each made when it is requested.
 
     ``wire``: the length of each on the wire; ``interfaces``: the interface of each, if there are several.
     """
@@ -200,7 +200,7 @@ def blocks(
             held.append(each)
             have += len(each[3])
         # A run is shorter than what was read by a part of a record. What is behind the last one may be damage, which
-        # is not looked at unless more packets are asked for.
+        # is not looked at unless more packets are requested.
         enough = want if held else want - PACKET_USUAL
         if have >= enough or len(held) >= BLOCK_PACKETS or (isinstance(each, PlainRun) and not each.sound):
             yield gathered(held) if held else joined(runs)

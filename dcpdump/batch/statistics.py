@@ -191,7 +191,7 @@ class Statistics:
     latencies: dict[int, Distribution] = field(default_factory=dict)  #: by opcode, in microseconds
     timeline: Timeline = field(default_factory=Timeline)
     gaps: int = 0  #: frames that came right after lost or skipped bytes
-    keys: "HotKeys | None" = None  #: where they are asked for,
+    keys: "HotKeys | None" = None  #: where they are requested,
     documents: "Sequence[HotKey]" = ()  #: and those of them that are to be shown
     _letters: int = 0  #: of names of clients
 

@@ -231,7 +231,7 @@ class CapturePlace(NamedTuple):
 class Capture:
     """One capture: iterate over it for its packets; its ``health`` may be read at any time.
 
-    An ordinary file is opened when its packets are asked for, so any number of captures can be held; a pipe is open
+    An ordinary file is opened when its packets are requested, so any number of captures can be held; a pipe is open
     from the start, and can be read once. In a ``with`` it is closed at the end.
 
     ``-`` is standard input. With ``salvage``, reading continues after damage, at the next plausible record. With

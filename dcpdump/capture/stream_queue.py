@@ -22,7 +22,7 @@ _MORE_S = 0.02
 
 
 class StreamQueue:
-    """A queue that reads ``packets`` while its batches are asked for."""
+    """A queue that reads ``packets`` while its batches are requested."""
 
     def __init__(self, packets: Iterable[Packet]) -> None:
         self._packets = packets

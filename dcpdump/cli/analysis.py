@@ -158,7 +158,7 @@ class LedgerConsumer(Consumer[Any]):
         self.evicted = EvictedStreams()  #: of those to show
         self.without_streams = 0  #: connections that were evicted and had none
         self.closed: list[int] = []  #: numbers of connections of TLS to show, of which nothing was opened
-        self.unanswered: list[Unanswered] = []  #: connections to show that were asked for, and not answered
+        self.unanswered: list[Unanswered] = []  #: connections to show that were requested, and not answered
         self.begins_ns: int | None = None  #: when the first packet came
         self._last_ns: int | None = None  # when the last packet came
         self.times = TimeSpan()  #: of the packets
@@ -358,7 +358,7 @@ class LedgerConsumer(Consumer[Any]):
         return self._failed
 
     def finish(self) -> None:
-        """Learn what has waited for others, and the end; then redact, if that was asked for."""
+        """Learn what has waited for others, and the end; then redact, if that was requested."""
         self._learn_all(self._feed.rest())
         cut_ns = None if self._cut is None else self._cut.end_ns
         if cut_ns is None and not self._failed:
@@ -434,7 +434,7 @@ def analysis(
     reader: type[LedgerConsumer] = LedgerConsumer,
     formats: Sequence[str] = FORMATS,
 ) -> Callable[[Function], GroupedCommand]:
-    """Return a decorator that makes a command of a function of a reading that has ended, and of what was asked for.
+    """Return a decorator that makes a command of a function of a reading that has ended, and of what was requested.
 
     The command has the function's name, and the function its own options, ``params``, as further arguments. ``rows``:
     the kinds of its objects; ``sort``: the columns that these are sorted by; ``reader``: what fills the ledger.

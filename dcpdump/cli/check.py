@@ -126,7 +126,7 @@ class CheckReading(Checking):
 
     @classmethod
     def instead(cls, asked: Invocation) -> int | None:
-        """Print the pages of rules, or their list, where that is asked for."""
+        """Print the pages of rules, or their list, where that is requested."""
         explain = asked.options["explain"]
         if explain is None and not asked.options["listed"]:
             return None

@@ -312,7 +312,7 @@ class BriefHelp(click.Command):
 
 
 def _show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    """Print the short help where it is asked for, and end."""
+    """Print the short help where it is requested, and end."""
     if asked:
         assert isinstance(ctx.command, BriefHelp)
         click.echo(ctx.command.get_brief_help(ctx))

@@ -80,7 +80,7 @@ class Tracing(LedgerConsumer):
                 self._gone[stream.vbucket] = self._gone.get(stream.vbucket, False) or incomplete
 
     def changes(self) -> list[Change]:
-        """Return the changes that were found in the streams to show, redacted if that was asked for."""
+        """Return the changes that were found in the streams to show, redacted if that was requested."""
         of = {number: stream for stream in self.streams for number in self._numbers.get(stream, ())}
         revocations = Revocations(self.ledger)
         found: list[Change] = []

@@ -32,7 +32,7 @@ _BUILT = "dcpdump.built"  #: in a context: whether the version is to say how it 
 
 
 def print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    """Print the version where it is asked for, and end."""
+    """Print the version where it is requested, and end."""
     if asked:
         built = f" ({'compiled' if is_compiled() else 'interpreted'})" if ctx.meta[_BUILT] else ""
         click.echo(f"dcpdump {__version__}{built}")

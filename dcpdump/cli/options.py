@@ -425,7 +425,7 @@ class Invocation:
         return Redactor(salt_of(salt_file), full=level == "full")
 
     def shown(self, record: Record) -> Record:
-        """Return a record as it may be shown: redacted, if that was asked for."""
+        """Return a record as it may be shown: redacted, if that was requested."""
         return record if self.redactor is None else self.redactor.record(record)
 
     @cached_property
@@ -547,7 +547,7 @@ class Invocation:
         return Sink(self.path, force=self.force, inputs=self.paths, paged=paged)
 
     def dissect(self, kind: Callable[..., D]) -> D:
-        """Make a dissector of a kind as is asked for."""
+        """Make a dissector of a kind as is requested."""
         return kind(self.limits, show_secrets=self.show_secrets, secrets=self.secrets)
 
     def source(self, *, patient: bool = False, needs_one: bool = True) -> "Source":

@@ -18,7 +18,7 @@ from dcpdump.streams.rollbacks import resume as resume_of
     sort=ROLLBACKS,
 )
 def rollbacks(reading: LedgerConsumer, asked: Invocation, resume: bool) -> AnalysisResult:
-    """Explain rollbacks: what was asked for, against the failover log and the purge seqno, as far as they were seen.
+    """Explain rollbacks: what was requested, against the failover log and the purge seqno, as far as they were seen.
 
     Equal rollbacks of a client are one; more than three are a loop. Each with what the client should have sent:
     --resume has a row of that for each vbucket.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dcpdump.batch.traffic_over_time import Rates
 
 _BARS = 16
-#: More seconds than any capture lasts: what is asked for as inf.
+#: More seconds than any capture lasts: what is requested as inf.
 _FOREVER_S = 1e10
 
 

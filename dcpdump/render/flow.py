@@ -78,7 +78,7 @@ def _state(row: FlowRow) -> str:
         why = CARVED if each.carved else why if each.has_both_sides else ONE_DIRECTION
         return f"unknown: {why}"
     if inferred and found.state is FlowState.OFF:
-        return "no flow control (inferred: it was not asked for in what was captured)"
+        return "no flow control (inferred: it was not requested in what was captured)"
     return _STATES[found.state] + (_INFERRED if inferred else "")
 
 

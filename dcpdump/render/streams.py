@@ -127,19 +127,19 @@ def _bytes(row: StreamRow) -> int:
 
 
 def _asked(row: StreamRow) -> str:
-    """Return when a stream was asked for."""
+    """Return when a stream was requested."""
     request = row.stream.request
     return clock(request.ts_ns) if request is not None and request.ts_ns is not None else "before"
 
 
 def _range(row: StreamRow) -> str:
-    """Return which seqnos were asked for."""
+    """Return which seqnos were requested."""
     request = row.stream.request
     return "?" if request is None else f"{seqno(request.start_seqno)}..{seqno(request.end_seqno)}"
 
 
 def _filter(row: StreamRow) -> str:
-    """Return what of a vbucket was asked for."""
+    """Return what of a vbucket was requested."""
     request, names = row.stream.request, row.stream.connection.collection_names
     return "" if request is None else filter_text(request, names)
 

@@ -122,7 +122,7 @@ STREAM_REQ = Message(
     errors=(
         (0x02, "a stream for this vbucket (and stream id) is open on this connection"),
         (0x04, "bad flags, a value without collections, JSON without a known key, or scope and collections together"),
-        (0x07, "the vbucket is not here, or not active and active-vb-only was asked for"),
+        (0x07, "the vbucket is not here, or not active and active-vb-only was requested"),
         (0x22, "start > end, also as flags give them, start outside the snapshot, or start > high seqno"),
         (0x23, "the value holds the seqno to roll back to"),
         (0x24, "the user may not stream this"),

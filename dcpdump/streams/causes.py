@@ -182,7 +182,7 @@ class VerdictKind(Enum):
     STUCK = "stuck"
     BLOCKED = "blocked by flow control"
     HELD_UP = "blocked by TCP"  #: its consumer does not read, or does not answer
-    ASKED = "asked for"
+    REQUESTED = "requested"
     ROLLED_BACK = "rolled back"
     REFUSED = "refused"
     ENDED = "ended"

@@ -86,12 +86,12 @@ class _Order:
         self._ends = list(accumulate(map(_ended, self._streams), max))  # of those so far, the latest
 
     def after(self, ts_ns: int) -> list[Stream]:
-        """Return the first streams that began, or were asked for, at a time or later."""
+        """Return the first streams that began, or were requested, at a time or later."""
         at = bisect_left(self._times, ts_ns)
         return self._streams[at : at + FURTHER]
 
     def before(self, ts_ns: int, open_ns: int) -> list[Stream]:
-        """Return the last streams that began, or were asked for, before a time, latest first.
+        """Return the last streams that began, or were requested, before a time, latest first.
 
         ``open_ns``: those are left out before which all had ended by this time.
         """
@@ -377,7 +377,7 @@ class Clients:
         return received
 
 
-# -- when a stream began, was granted, asked for, open, over --------------------------------------------
+# -- when a stream began, was granted, requested, open, over --------------------------------------------
 
 
 def _place(connection: ConnectionState, stream: Stream) -> Hashable:
@@ -432,7 +432,7 @@ def _granted(stream: Stream) -> int:
 
 
 def _open_at(stream: Stream, ts_ns: int) -> bool:
-    """Return whether a stream that began before a time was open then, or asked for."""
+    """Return whether a stream that began before a time was open then, or requested."""
     if stream.requests and (not stream.granted or (stream.requests[-1].ts_ns or 0) >= ts_ns):
         return False
     if stream.replaced and stream.connection.lossy and (stream.traffic.last_ns or 0) < ts_ns:

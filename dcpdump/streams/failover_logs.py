@@ -131,7 +131,7 @@ class Logs:
     def __init__(self) -> None:
         self._by_connection: defaultdict[ConnectionState, _Facts] = defaultdict(_Facts)
         self._kept, self._weight = _KEPT, 0
-        self._reported: set[tuple[int, int]] | None = None  #: vbuckets and their high seqnos, once that is asked for
+        self._reported: set[tuple[int, int]] | None = None  #: vbuckets and their high seqnos, once that is requested
         self._members: dict[ConnectionState, list[_Facts]] = {}  #: of the place of a connection
         self._merged: dict[int, _Facts] = {}  #: by identity of a list of members
 

@@ -274,7 +274,7 @@ class DocumentRun(NamedTuple):
     kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes: of each message that there is
     pause_ns: int  #: the longest time between two of them
     each: Callable[[], list[FrameEvent]]  #: makes the events of all frames
-    close: Inspected | None = None  #: where it was asked for
+    close: Inspected | None = None  #: where it was requested
     snapshot: "Snapshot | None" = None  #: what its marker announces, if one is among its frames
 
 

@@ -35,7 +35,7 @@ class Reason(Enum):
     ONE_DIRECTION = "one-direction"
     CLOCK_GOES_BACK = "clock-goes-back"  #: so that how long nothing came is not known
     OTHER_NODES = "other-nodes"  #: of which the capture has nothing, and which its consumer may have asked
-    TOO_MANY = "too-many"  #: of what may be asked for by its consumer, not all was looked through
+    TOO_MANY = "too-many"  #: of what may be requested by its consumer, not all was looked through
     FLOW_CONTROL = "flow-control-unknown"  #: it may hold the producer back
     SYSTEM_COLLECTIONS = "system-collections"  #: what did not come may be of these, which not every user gets
 

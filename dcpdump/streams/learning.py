@@ -294,7 +294,7 @@ def answered(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
     stream.traffic.last_ns = frame.ts_ns
     record = frame.record
     if frame.status == SUCCESS:
-        request.ambiguous = waiting.doubtful  # it may have been refused, and what was granted asked for after that
+        request.ambiguous = waiting.doubtful  # it may have been refused, and what was granted requested after that
         request.failover_log = _log(frame)
         _grant(connection, stream, request, frame)
         return stream

@@ -132,8 +132,8 @@ def _may_have(stream: Stream, frame: FrameEvent) -> bool:
 # - has the seqno behind the last one, inside the same snapshot;
 # - has the first seqno that the snapshot at hand can have, where none of that snapshot came before;
 # - is a marker that starts behind the end of the snapshot before it, which was reached;
-# - is the marker of its first snapshot, which starts at the seqno that was asked for, or below;
-# - is STREAM_END behind the last seqno that was asked for, unless the server puts another in its place.
+# - is the marker of its first snapshot, which starts at the seqno that was requested, or below;
+# - is STREAM_END behind the last seqno that was requested, unless the server puts another in its place.
 #
 # What has no seqno of its own may come between two snapshots: states of a takeover, and cached documents before the
 # first; and with change streams, a disk snapshot may have a second marker, with the same range. Of seqnos that are
@@ -192,7 +192,7 @@ def _end_continues(stream: Stream) -> bool:
 
 
 def _asked(stream: Stream) -> int | None:
-    """Return the seqno from which a stream was asked for, where its beginning was captured."""
+    """Return the seqno from which a stream was requested, where its beginning was captured."""
     return stream.request.start_seqno if stream.begin_captured and stream.request is not None else None
 
 

@@ -93,7 +93,7 @@ class Closing(Enum):
 
     NOT_CLOSED = "neither closed nor ended"
     CLOSE_ASKED = "CLOSE_STREAM waits for its answer"
-    CLOSED = "closed: what was queued may still come, and STREAM_END where that was asked for"
+    CLOSED = "closed: what was queued may still come, and STREAM_END where that was requested"
     ENDED = "STREAM_END came"
 
 

@@ -19,7 +19,7 @@ from dcpdump.streams.stream import Stream
 
 def hide(ledger: Ledger, redactor: Redactor) -> None:
     """Hash what a ledger that is closed holds of names, addresses and texts."""
-    ledger.memory.names.clear()  # asked for only while connections are opened, and streams granted
+    ledger.memory.names.clear()  # needed only while connections are opened, and streams granted
     ledger.memory.producing.clear()
     for connection in ledger.connections.values():
         _hide(connection, redactor)

@@ -76,7 +76,7 @@ class Request:
     rollback_seqno: int | None = None
     failover_log: "tuple[Entry, ...] | None" = None
     said: str = ""  #: what the server said about an error, with its reference
-    still_open: "Stream | None" = None  #: the stream of the same place that was open when this one was asked for
+    still_open: "Stream | None" = None  #: the stream of the same place that was open when this one was requested
     ambiguous: bool = False  #: something was not captured: its answer may be that of another with its opaque
     doubtful: bool = False  #: bytes were lost while it waited
     torn: bool = False  #: when it was answered, the beginning of its connection was missing, or bytes since
@@ -85,7 +85,7 @@ class Request:
 
     @property
     def filtered(self) -> bool:
-        """Whether only some collections were asked for, or that could not be read."""
+        """Whether only some collections were requested, or that could not be read."""
         return self.collections is not None or self.scope is not None or not self.readable
 
     @property
@@ -102,7 +102,7 @@ class Request:
 
     @property
     def rollback(self) -> tuple[int | None, ...]:
-        """Return what equal rollbacks have in common: what was asked for, and to where it was sent back."""
+        """Return what equal rollbacks have in common: what was requested, and to where it was sent back."""
         return *self.numbers, self.rollback_seqno
 
     @property
@@ -541,7 +541,7 @@ def _words(request: Request, stream: "Stream") -> str:
 
 
 def _unknown(request: Request, names: Names | None) -> str:
-    """Return which collections or scope the server does not know: the one that it names, else those asked for."""
+    """Return which collections or scope the server does not know: the one that it names, else those requested."""
     if request.status == UNKNOWN_SCOPE:
         return f"unknown scope {scope_text(shortened(request.scope or ''), names)}".rstrip()
     asked = request.collections or ()

@@ -497,7 +497,7 @@ class Rollback:
 
     @property
     def asked_again(self) -> str:
-        """Return what was asked for each time, in words."""
+        """Return what was requested each time, in words."""
         starts = sorted({each.start for each in self.requests})
         if len(starts) == 1:
             return f"from {seqno(self.first.start_seqno)}"

@@ -351,9 +351,9 @@ class Stream:
     replaced: bool = False  #: another was granted in its place while it was open
     before: "Stream | None" = None  #: the one that it followed in its place
     next: "Stream | None" = None  #: the one that followed it
-    duplicate: "Stream | None" = None  #: the one that was asked for in its place while it was open
+    duplicate: "Stream | None" = None  #: the one that was requested in its place while it was open
     # what is known of it
-    begun_at: int = 0  #: how many frames of its connection had come when it was asked for or granted, or came first
+    begun_at: int = 0  #: how many frames of its connection had come when it was requested or granted, or came first
     knowledge: Knowledge = Knowledge()
     gaps: Gaps = NO_GAPS
 
@@ -501,7 +501,7 @@ class Stream:
 
     @property
     def waits(self) -> bool:
-        """Whether it was asked for, and neither granted yet nor any message of it came."""
+        """Whether it was requested, and neither granted yet nor any message of it came."""
         return bool(self.requests) and not self.granted and not self.traffic.last_frame
 
     @property
@@ -535,7 +535,7 @@ class Stream:
 
     @property
     def filtered(self) -> bool | None:
-        """Whether only some collections were asked for; None where the request was not captured."""
+        """Whether only some collections were requested; None where the request was not captured."""
         return self.requests[-1].filtered if self.requests else None
 
     @property
@@ -570,7 +570,7 @@ class Stream:
 
     @property
     def asked_takeover(self) -> bool:
-        """Whether it was asked for with the takeover flag."""
+        """Whether it was requested with the takeover flag."""
         return bool(self.flags & TAKEOVER)
 
     @property

@@ -362,7 +362,7 @@ class Judge:
         if left is not None and left >= self._idle_ns:
             why = f"requested at {clock(request.ts_ns)}, no answer in {span(left)}"
             return Verdict(VerdictKind.STUCK, Cause.NOT_ANSWERED, why, Situation.STUCK, certain=True)
-        return Verdict(VerdictKind.ASKED, Cause.NOT_ANSWERED, f"at {clock(request.ts_ns)}, not answered yet")
+        return Verdict(VerdictKind.REQUESTED, Cause.NOT_ANSWERED, f"at {clock(request.ts_ns)}, not answered yet")
 
     # -- open --------------------------------------------------------------------------------------------
 

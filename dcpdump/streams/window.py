@@ -310,7 +310,7 @@ class Window:
     _early: list[EarlyAck] = field(default_factory=list)  #: these
     _overacks: list[OverAck] = field(default_factory=list)  #: whose frames are known, until they are taken
     _overacked: int = 0  #: acknowledged, and not sent in time
-    _unsettled: int | None = None  #: acknowledged since a size was asked for that is not answered; None: none is
+    _unsettled: int | None = None  #: acknowledged since a size was requested that is not answered; None: none is
 
     @property
     def outstanding(self) -> int:

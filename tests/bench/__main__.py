@@ -105,7 +105,7 @@ def compare(work: Work, path: Path, frames: int, out: Path, repeat: int, tshark:
 
 
 def main() -> None:
-    """Measure what was asked for."""
+    """Measure what was requested."""
     options = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument("works", nargs="*", metavar="WORK", help=", ".join(dict.fromkeys(w.name for w in WORKS)))

@@ -131,7 +131,7 @@ def _text(reported: IO[str]) -> str:
 
 
 def main() -> None:
-    """Measure what was asked for, inside a namespace."""
+    """Measure what was requested, inside a namespace."""
     options = argparse.ArgumentParser(prog="python -m tests.bench.live", description=__doc__)
     options.formatter_class = argparse.RawDescriptionHelpFormatter
     options.add_argument("runs", nargs="*", metavar="RATE:SEGMENT:VALUE")

@@ -87,7 +87,7 @@ COMMANDS = {
 }
 
 
-#: Of each caller a command that writes and one that does not; threads are asked for, or not.
+#: Of each caller a command that writes and one that does not; threads are requested, or not.
 CALLS = [
     pytest.param(command, caller, {"OPENBLAS_NUM_THREADS": "4"} if threads else {}, id=f"{command}-{name}")
     for command, name, caller, threads in (

@@ -150,7 +150,7 @@ def test_any_numbers_are_found(traffic: tuple[str, list[str]], numbers: list[int
 @pytest.mark.parametrize("form", ["table", "grid", "line", "csv"])
 @pytest.mark.parametrize("name", ["client-rollback", "damage", "durable"])
 def test_every_format_prints_them_as_among_all(name: str, form: str) -> None:
-    """They are asked for one alone, then two, then three…"""
+    """They are requested one alone, then two, then three…"""
     command = f"dcpdump read samples/{name}.pcap -f {form} -q"
     whole = run(command).out
     header = whole.partition("\n")[0] + "\n" if form == "csv" else ""

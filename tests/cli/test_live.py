@@ -227,7 +227,7 @@ def test_any_captures_on_all_interfaces_each_with_its_own_name(net: Network, tmp
         net.run("ip", "address", "add", "10.9.0.1/24", "dev", "left")
         with net.sniff(*words) as sniff:
             take(net)
-            # An address that no host has is asked for on the wire, and captured there.
+            # An address that no host has is requested on the wire, and captured there.
             net.run(sys.executable, "-c", "import socket; socket.socket(2, 2).sendto(b'', ('10.9.0.9', 1))")
             _, out, err = stopped(sniff, signal.SIGINT)
     assert [frame["name"] for frame in rows(out)].count("DCP_MUTATION") == VBUCKETS * DOCUMENTS

@@ -1,4 +1,4 @@
-"""What is asked for wrongly is refused: one error, hints and an exit code, nothing on standard output and no file.
+"""What is requested wrongly is refused: one error, hints and an exit code, nothing on standard output and no file.
 
 ``python -m tests.cli.test_refusals`` writes the transcript anew: read the difference before you commit it.
 """

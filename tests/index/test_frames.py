@@ -1,4 +1,4 @@
-"""Every frame of an index is the frame of ``read``, in whatever order it is asked for."""
+"""Every frame of an index is the frame of ``read``, in whatever order it is requested."""
 
 import random
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from tests.support.diagnoses import written
 SAMPLES = sorted(Path("samples").glob("*.pcap"))
 #: Blocks of one packet, of a few, and of all.
 SIZES = (1, 4096, 2 << 20)
-#: Frames that are asked for in any order.
+#: Frames that are requested in any order.
 _JUMPS = 40
 
 

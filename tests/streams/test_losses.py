@@ -61,7 +61,7 @@ def test_messages_that_come_behind_their_acknowledgement_are_not_outstanding() -
 
 
 def moved(lost: str, name: str = "app", where: str = f"10.0.0.9:40001 {OTHER_NODE}", status: str = "success") -> str:
-    """Return two connections; a stream of the first ends, and is asked for on the second with what may be lost."""
+    """Return two connections; a stream of the first ends, and is requested on the second with what may be lost."""
     again = f"{lost}TX stream-request{{vb=5, start-seqno=2, snap-start-seqno=2, snap-end-seqno=2}}\n"
     again += f"{lost}RX stream-request-response{{{status}}}\n"
     return (

@@ -58,7 +58,7 @@ def asked(start: int, low: int, high: int | str, uuid: int, back: int, extra: st
 
 
 def log(entries: str) -> str:
-    """Write a failover log that is asked for."""
+    """Write a failover log that is requested."""
     return f"TX get-failover-log{{vb=5}}\nRX get-failover-log-response{{success, failover-log={entries}}}\n"
 
 
@@ -81,7 +81,7 @@ def purged(seqno: int) -> str:
 
 
 def high(seqno: int) -> str:
-    """Write the server's high seqno, which is asked for."""
+    """Write the server's high seqno, which is requested."""
     return f"TX get-all-vb-seqnos{{opaque=0x77}}\nHEX RX 81480000000000000000000a00000077{0:016x}0005{seqno:016x}\n"
 
 

@@ -95,7 +95,7 @@ VERDICTS = {
     "stuck out of order": (
         OPEN + STREAM + "RX oso-snapshot{flags=1}\nRX mutation{seqno:7}\n" + MINUTE,
         "wrong: stuck (in the middle of an out-of-order snapshot, for 60 s)"),
-    "asked for": (OPEN + ASKED, "asked for (at 12:00:00.011, not answered yet)"),
+    "requested": (OPEN + ASKED, "requested (at 12:00:00.011, not answered yet)"),
     "blocked": (
         OPEN + "CONTROL connection_buffer_size=300\n" + STREAM + TWO.splitlines()[0] + "\n" + PUSHED + MINUTE,
         "wrong: blocked by flow control (372 of 300 bytes not acknowledged since 12:00:00.019)"),

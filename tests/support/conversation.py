@@ -12,7 +12,7 @@ of the stream last spoken of; an answer has the opaque of the last request of it
     CONNECT a:1 b:2     the same, of these ends
     ON 0                a connection goes on
     FIN TX, RST RX      a side closes, or resets, the connection
-    CONTROL a=b, c=d    controls, asked for and accepted
+    CONTROL a=b, c=d    controls, requested and accepted
     STREAM vb=5, …      a stream request and its success
     WAIT 30             seconds pass
     HEX RX 8057…        bytes as they are

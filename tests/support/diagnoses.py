@@ -9,7 +9,7 @@ from tests.support.console import run
 from tests.support.conversation import opening
 from tests.support.ledgers import captured
 
-#: The stream that is worse off was asked for last.
+#: The stream that is worse off was requested last.
 TWO_TROUBLES = (
     opening()
     + """

@@ -141,7 +141,7 @@ def mixed_connections(count: int) -> list[Packet]:
 
 
 def gets(count: int) -> list[Packet]:
-    """Return documents that are asked for by key, on the port of DCP."""
+    """Return documents that are requested by key, on the port of DCP."""
     talk = _opened()
     for number in range(0, count, 32):
         few = range(number, min(count, number + 32))

@@ -352,7 +352,7 @@ CONVERSATIONS: dict[str, Callable[[], Script]] = {
     "padded": lambda: talked(connected()).say(SERVER, made("padded", size=5_000), size=600, padding=77),
     "empty records": _empty,
     "keys updated again and again": _updated,
-    "another hello is asked for": lambda: talked(Script().handshake13(retry=True)),
+    "another hello is requested": lambda: talked(Script().handshake13(retry=True)),
     "a certificate of the client": lambda: talked(Script().handshake13(client_certificate=True)),
     "a later authentication, whose Finished changes no key": _late,
     "early text": lambda: talked(Script().handshake13(early=b"early text")),

@@ -76,7 +76,7 @@ def given_by(unsealer: Unsealer, fed: Fed) -> Fed:
 
 
 @given(st.sampled_from(sorted(CONVERSATIONS)), st.booleans(), st.integers(0, 1 << 30))
-@example("another hello is asked for", True, 139)  # no key is left to try
+@example("another hello is requested", True, 139)  # no key is left to try
 @settings(max_examples=150, deadline=None)
 def test_losses_and_late_joins_change_nothing_of_that(name: str, late: bool, seed: int) -> None:
     dice, script = random.Random(seed), CONVERSATIONS[name]()

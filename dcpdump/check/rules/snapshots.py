@@ -568,7 +568,7 @@ def advanced(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
         return "SEQNO_ADVANCED on a connection with durable writes and all system events"
     if stream.oso:
         if connection.setup.agreed.get("enable_out_of_order_snapshots") == "true":
-            return "SEQNO_ADVANCED in an out-of-order snapshot, which was not asked for"
+            return "SEQNO_ADVANCED in an out-of-order snapshot, which was not requested"
         return None
     marker = stream.marker
     if marker is None or stream.needs_marker or frame.seqno == marker.end or marker.flags & names.DISK:
