@@ -55,7 +55,6 @@ def test_ndjson_has_the_rules_as_objects_and_none_where_there_are_none() -> None
             "title": "Snapshot type that does not fit",
             "severity": "violation",
             "message": "snapshot type 0x3 is both memory and disk",
-            "status": None,
         },
     ]
     assert "rules" not in rows[3]
@@ -64,7 +63,7 @@ def test_ndjson_has_the_rules_as_objects_and_none_where_there_are_none() -> None
 def test_what_rules_say_is_left_out_where_keys_are_hidden() -> None:
     assert "enable_nop:" not in run(f"dcpdump explain -f line --redact {ODD}").out
     rows = [json.loads(line) for line in run(f"dcpdump explain -f ndjson --redact {ODD}").out.splitlines()]
-    assert [(each["code"], each["message"]) for each in rows[1]["rules"]] == [("DCP216", None)]
+    assert [(each["code"], "message" in each) for each in rows[1]["rules"]] == [("DCP216", False)]
 
 
 @pytest.mark.parametrize("name", HEALTHY)
