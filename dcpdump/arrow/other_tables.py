@@ -21,7 +21,7 @@ from dcpdump.net.event import Gap
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Ends, Lost
 from dcpdump.redact import Redactor, redacted_ends
-from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet
+from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet, of
 from dcpdump.streams.dissection import Watching
 from dcpdump.streams.eviction import evict_streams, judging_early
 from dcpdump.streams.feed import Feed
@@ -35,25 +35,22 @@ from dcpdump.streams.verdict import Judge
 
 _Lost = tuple[Ends, int, Gap]  #: the direction, the offset, and the lost bytes
 GAPS = ColumnSet[_Lost](
-    Column("connection", lambda row: row[0].connection),
-    Column("direction", lambda row: row[0].direction),
-    Column("src", lambda row: row[0].src),
-    Column("dst", lambda row: row[0].dst),
-    Column("offset", lambda row: row[1], meaning="where they begin in their direction"),
-    Column("bytes", lambda row: row[2].length, meaning="how many bytes; null where it cannot be known"),
-    Column("reason", lambda row: row[2].reason, meaning="why they are missing"),
-    Column("time", lambda row: row[2].seen.ts_ns, type=INSTANT),
-    Column("packet", lambda row: row[2].seen.number, meaning="the number of the packet that showed it, in its file"),
-    Column("file", lambda row: row[2].seen.file),
+    *of("connection direction src dst", "0"),
+    *of("offset=1", meaning="where they begin in their direction"),
+    *of("bytes=length", "2", meaning="how many bytes; null where it cannot be known"),
+    *of("reason", "2", meaning="why they are missing"),
+    *of("time=ts_ns", "2.seen", type=INSTANT),
+    *of("packet=number", "2.seen", meaning="the number of the packet that showed it, in its file"),
+    *of("file", "2.seen"),
 )
 
 _File = tuple[str, int, int | None, int | None, str]  #: name, packets, times of the first and the last, problems
 FILES = ColumnSet[_File](
-    Column("file", lambda row: row[0]),
+    *of("file=0"),
     Column("size", lambda row: os.path.getsize(row[0]) if os.path.isfile(row[0]) else None),
-    Column("packets", lambda row: row[1]),
-    Column("first", lambda row: row[2], type=INSTANT, meaning="when its first packet came, to the microsecond"),
-    Column("last", lambda row: row[3], type=INSTANT, meaning="when its last packet came, to the microsecond"),
+    *of("packets=1"),
+    *of("first=2", type=INSTANT, meaning="when its first packet came, to the microsecond"),
+    *of("last=3", type=INSTANT, meaning="when its last packet came, to the microsecond"),
     Column("status", lambda row: "damaged" if row[4] else "ok", type=TEXT, meaning="ok or damaged"),
     Column("problem", lambda row: row[4] or None),
 )

@@ -380,14 +380,25 @@ def at(path: str) -> Callable[[Any], Any]:
     return get if names[0].isdigit() else get_quickly
 
 
-def of(keys: str, part: str = "") -> list[Column[Any]]:
-    """Return columns of attributes by their keys; ``key=path.of.it`` where that has another name.
+def of(keys: str, part: str = "", **options: Any) -> list[Column[Any]]:
+    """Return columns of attributes by their keys, as ``key=path.of.it`` where that has another name.
 
-    ``part``: the path of what has them. They are empty where something on their way is None.
+    ``key:head``: in tables for people too. ``part``: the path of what has them. They are empty where something on their
+    way is None; those with ``key??`` where they are 0 or empty, too.
     """
-    columns = (each.partition("=") for each in keys.split())
-    begin = f"{part}." * bool(part)
-    return [Column(key, at(begin + (path or key.rstrip("?")))) for key, _, path in columns]
+    columns = []
+    for each in keys.split():
+        named, _, head = each.partition(":")
+        key, _, path = named.partition("=")
+        get = at(f"{part}." * bool(part) + (path or key.rstrip("?")))
+        if key.endswith("??"):
+            key, get = key[:-1], partial(_something, get)
+        columns.append(Column[Any](key, get, head, **options))
+    return columns
+
+
+def _something(get: Callable[[Any], Any], row: Any) -> Any:
+    return get(row) or None
 
 
 def within(part: str, columns: Iterable[Column[Part]]) -> list[Column[Any]]:

@@ -168,43 +168,37 @@ def _end(each: ConnectionState) -> str:
 
 C = Column[ConnectionState]
 CONTROL = ColumnSet[Control](
-    Column("key", lambda control: control.key),
-    Column("value", lambda control: control.value, meaning="what it was set to"),
+    *of("key"),
+    *of("value", meaning="what it was set to"),
     *of("frame status?"),
     Column("status_name?", lambda each: None if each.status is None else STATUS.names.get(each.status)),
 )
 NOOPS = ColumnSet[Noops](*of("sent answered"))
 _ALERT = ColumnSet[Alert](
     *of("number"),
-    Column("name", lambda alert: alert.name, meaning="its name"),
+    *of("name", meaning="its name"),
     *of("level=level_name"),
 )
 _FAILURE = ColumnSet[Failure](
     *of("text established"),
-    Column("alert", lambda failure: failure.alert, columns=_ALERT),
+    *of("alert", columns=_ALERT),
     *of("sent_by=sender after=step close closed_by=closer"),
 )
 TLS = ColumnSet[TlsReport](
     *of("version suite server_name opened_bytes encrypted_bytes lost_records"),
-    Column(
-        "why",
-        lambda each: each.cause,
-        meaning="the code of why something of it stays closed; empty where nothing does",
-    ),
-    Column("failure", lambda each: each.failure, columns=_FAILURE),
+    *of("why=cause", meaning="the code of why something of it stays closed; empty where nothing does"),
+    *of("failure", columns=_FAILURE),
 )
 #: Connections, and those of TLS of which nothing was opened.
 CONNECTIONS = ColumnSet[ConnectionRow](
-    Column("connection", lambda row: row.number, "conn"),
-    Column("src", lambda row: row.src),
-    Column("dst", lambda row: row.dst),
+    *of("connection=number:conn src dst"),
     Column(
         head="client → server",
         text=lambda row: f"{row.src} → {row.dst}" if row.state is None else ends(row.state),
         sort=lambda row: None if row.state is None else client(row.state),
     ),
     *of("client?=client_address server?=server_address", "state"),
-    Column("tls?", lambda row: row.tls, columns=TLS),
+    *of("tls?", columns=TLS),
     Column(head="tls", text=lambda row: row.tls_text),
     *within(
         "state",
@@ -217,11 +211,11 @@ CONNECTIONS = ColumnSet[ConnectionRow](
             C("bucket?", lambda each: each.setup.bucket, "bucket", _bucket, drop_rank=2),
             C(
                 "bucket_refused?",
-                lambda each: None if (found := _refused_bucket(each)) is None else found.asked or None,
+                lambda each: getattr(_refused_bucket(each), "asked", None) or None,
             ),
             C(
                 "bucket_status?",
-                lambda each: None if (found := _refused_bucket(each)) is None else found.status or None,
+                lambda each: getattr(_refused_bucket(each), "status", None) or None,
             ),
             *of("mechanism?=setup.mechanism authenticated?=setup.authenticated"),
             C(head="auth", text=_authentication),
@@ -243,20 +237,16 @@ CONNECTIONS = ColumnSet[ConnectionRow](
             C("controls", lambda each: list(each.setup.controls.values()), columns=CONTROL),
             C(head="controls", text=_accepted),
             C(head="refused", text=_refused),
-            C("streams", lambda each: each.stream_count, "streams"),
-            *of("stream_requests?=lookup.requests"),
-            C("noops?", lambda each: each.noops, columns=NOOPS),
+            *of("streams=stream_count:streams stream_requests?=lookup.requests"),
+            *of("noops?", columns=NOOPS),
             C(head="NOOPs", text=_noops),
-            *of("unanswered?=exchanges.count"),
-            C("frames", lambda each: each.frames, "frames"),
-            C("bytes", lambda each: each.bytes, "bytes", drop_rank=3),
+            *of("unanswered?=exchanges.count frames:frames"),
+            *of("bytes:bytes", drop_rank=3),
             *of("losses?=missing.gaps"),
             *lost_columns("missing"),
             *of("skipped_bytes?=missing.skipped manifest_uid?"),
             C("collection_names?", lambda each: _collections(each.collection_names)),
-            *of("first?=first_ns last?=last_ns"),
-            C("end?", lambda each: each.end.reason or None),
-            *of("ended_at?=end.ts_ns"),
+            *of("first?=first_ns last?=last_ns end??=end.reason ended_at?=end.ts_ns"),
             C(head="end", text=_end, sort=lambda each: each.end.ts_ns),
         ),
     ),

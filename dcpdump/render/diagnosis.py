@@ -161,20 +161,16 @@ class _Ranked(NamedTuple):
         return None if self.thing.command is None else self.line(self.thing.command)
 
 
-PLACE = ColumnSet[Stream](
-    *of("connection=connection.number vbucket"),
-    Column("stream_id?", lambda stream: stream.stream_id or None),
-)
+PLACE = ColumnSet[Stream](*of("connection=connection.number vbucket stream_id??"))
 _Found = tuple[Diagnosis, Sequence[str]]
 CAPTURE = ColumnSet[_Found](
-    Column("captures", lambda row: list(row[1])),
+    *of("captures=1"),
     *of(
         "first?=begins_ns last?=last_ns packets=counters.packets frames=ledger.frames bytes=frame_bytes "
-        "payload_bytes=counters.payload_bytes lost_bytes=tally.lost.bytes",
+        "payload_bytes=counters.payload_bytes lost_bytes=tally.lost.bytes unknown_gaps??=tally.lost.unknown "
+        "skipped_bytes=tally.skipped_bytes",
         "0.evidence",
     ),
-    Column("unknown_gaps?", lambda row: row[0].evidence.tally.lost.unknown or None),
-    *of("skipped_bytes=tally.skipped_bytes", "0.evidence"),
     Column("connections", lambda row: len(row[0].evidence.connections)),
     *of("streams", "0.evidence"),
     Column("states", lambda row: dict(row[0].evidence.kinds().most_common())),
@@ -201,36 +197,24 @@ CONNECTION = ColumnSet[_On](
 
 _NUMBERS = "the connections' numbers"
 TROUBLE = ColumnSet[_Ranked](
-    *of("rank code=thing.situation.value"),
-    Column("cause?", lambda row: row.thing.cause or None),
-    *of("severity=value", "thing.degree"),
-    *of("text", "thing"),
-    Column("detail?", lambda row: row.thing.detail or None),
-    Column("follows?", lambda row: list(row.thing.follows) or None),
-    *of("count", "thing"),
-    Column("connections", lambda row: list(row.thing.connections), type="[int]", meaning=_NUMBERS),
-    Column(
-        "streams?",
-        lambda row: row.thing.streams or None,
-        type=ROWS,
-        columns=PLACE,
-        meaning="the streams that it is about",
-    ),
-    Column("frames?", lambda row: list(row.thing.frames) or None, type="[int]", meaning="the numbers of the frames"),
+    *of("rank"),
+    *of("code=situation.value cause?? severity=degree.value text detail?? follows?? count", "thing"),
+    *of("connections", "thing", type="[int]", meaning=_NUMBERS),
+    *of("streams??", "thing", type=ROWS, columns=PLACE, meaning="the streams that it is about"),
+    *of("frames??", "thing", type="[int]", meaning="the numbers of the frames"),
     *of("time?=thing.ts_ns command"),
     type="trouble",
 )
 
 LAG = ColumnSet[tuple[Stream, Verdict]](
-    *of("connection=connection.number vbucket", "0"),
-    Column("stream_id?", lambda row: row[0].stream_id or None),
+    *of("connection=connection.number vbucket stream_id??", "0"),
     *lag_columns("1.lag", known=True),
     type="lag",
 )
 
 UNJUDGED = ColumnSet[_Ranked](
     *of("code=code.value text count", "thing"),
-    Column("connections", lambda row: list(row.thing.connections), type="[int]", meaning=_NUMBERS),
+    *of("connections", "thing", type="[int]", meaning=_NUMBERS),
     *of("command?"),
     type="unjudged",
 )

@@ -25,7 +25,7 @@ from dcpdump.escape import safe
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Json
 from dcpdump.redact import Redactor, redacted_ends
-from dcpdump.render.column import ID, Column, ColumnSet, given
+from dcpdump.render.column import ID, Column, ColumnSet, at, given, of
 from dcpdump.render.line import message_name
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number
@@ -102,16 +102,15 @@ class _WayRow(NamedTuple):
 _W = Column[_WayRow]
 WAYS = ColumnSet[_WayRow](
     _W(head="direction", text=lambda row: f"  {row.src} → {row.dst}"),
-    _W("src", lambda row: row.src),
-    _W("dst", lambda row: row.dst),
+    *of("src dst"),
     _W(head="median", text=lambda row: "" if row.times is None else span(row.times.median), right=True),
     _W(head="p99", text=lambda row: "" if row.times is None else span(row.times.p99), right=True, drop_rank=1),
-    _W("both", lambda row: row.way.equal, "both"),
+    *of("both=way.equal:both"),
     _W("only_a", lambda row: len(row.way.only[0][0]), "only A"),
     _W("only_b", lambda row: len(row.way.only[1][0]), "only B"),
     _W(head="moved", text=lambda row: number(row.way.moved or None), right=True, drop_rank=2),
     _W("changed", lambda row: len(row.way.changed), "changed"),
-    _W("moved", lambda row: row.way.moved),
+    *of("moved=way.moved"),
     _W("later_us?", lambda row: None if row.way.later is None else row.way.later.p50 // 1000),
     _W(
         "p50?",
@@ -129,14 +128,14 @@ WAYS = ColumnSet[_WayRow](
 #: A connection that both captures have.
 CONNECTION = ColumnSet[Json](
     *given("connection other_connection src dst other_src other_dst"),
-    Column("ways", lambda row: row["ways"], columns=WAYS),
+    Column("ways", itemgetter("ways"), columns=WAYS),
     *given("clock_offset_us? clock_spread_us?"),
     type="connection",
 )
 
 _S = Column[tuple[Linked, LastSeqno]]
 STREAMS = ColumnSet[tuple[Linked, LastSeqno]](
-    _S("connection", lambda row: row[0].pair.a),
+    *of("connection=0.pair.a"),
     _S("vbucket", lambda row: row[1].vbucket, "vb", lambda row: f"  {row[1].vbucket}"),
     _S("stream_id?", lambda row: row[1].stream_id or None, "stream id"),
     _S("last_seqno_a?", lambda row: row[1].a, "A's last seqno", lambda row: _or_none(row[1].a)),
@@ -200,16 +199,16 @@ ONLY = ColumnSet[_Frame](
     _F("only_in", lambda row: _NAMES[row[1].of]),
     _F("connection", lambda row: row[1].place >> 1),
     *_ROW,
-    _F("cause", lambda row: row[1].cause.value, meaning="the code of the evidence"),
+    *of("cause=1.cause.value", meaning="the code of the evidence"),
     _F("why", _evidence),
-    _F("lost_bytes?", lambda row: row[1].lost or None),
+    *of("lost_bytes??=1.lost"),
     type="frame",
 )
 CHANGED = ColumnSet[_Frame](
-    _F("connection", lambda row: row[0].pair.a),
+    *of("connection=0.pair.a"),
     _F("other_frame", lambda row: int(row[1].b["frame"])),
     *_ROW,
-    _F("differs", lambda row: list(row[1].differs)),
+    *of("differs=1.differs"),
     _F("whole?", lambda row: False if row[1].torn else None),
     type="changed",
 )
@@ -259,11 +258,11 @@ class DiffRows:
             yield WAYS.table(self._ways(each))
             yield from self._details(each)
             yield Line(LineKind.PLAIN, "")
-        for of in (0, 1):
-            for alone in found.alone[of]:
-                where = f"{_NAMES[of]} c{alone} {self._between(of, alone)}"
-                frames = counted(found.sides[of].frames_of(alone), "frame")
-                yield Line(LineKind.PROBLEM, f"{where}: only in {_NAMES[of]}, {frames}")
+        for side in (0, 1):
+            for alone in found.alone[side]:
+                where = f"{_NAMES[side]} c{alone} {self._between(side, alone)}"
+                frames = counted(found.sides[side].frames_of(alone), "frame")
+                yield Line(LineKind.PROBLEM, f"{where}: only in {_NAMES[side]}, {frames}")
         yield self.total()
 
     def total(self) -> Line:
@@ -348,11 +347,11 @@ class DiffRows:
             yield from (STREAMS.object((each, last)) for way in each.ways for last in found.last_seqnos(way))
             for frame in self._frames(each):
                 yield (CHANGED if isinstance(frame, ChangedFrame) else ONLY).object((each, frame))
-        for of in (0, 1):
-            for alone in found.alone[of]:
-                src, dst = self._ends(of, alone)
-                row = {"only_in": _NAMES[of], "connection": alone, "src": src, "dst": dst}
-                yield ALONE.object(row | {"frames": found.sides[of].frames_of(alone)})
+        for side in (0, 1):
+            for alone in found.alone[side]:
+                src, dst = self._ends(side, alone)
+                row = {"only_in": _NAMES[side], "connection": alone, "src": src, "dst": dst}
+                yield ALONE.object(row | {"frames": found.sides[side].frames_of(alone)})
         yield TOTAL.object({**self._totals(), "equal": not found.differs, "connections": len(found.linked)})
 
     def _connection(self, each: Linked) -> Json:
@@ -370,8 +369,8 @@ class DiffRows:
                 counts = way.equal, *(len(rows) for rows, _ in way.only), len(way.changed), way.moved
                 for name, count in zip(_TOTALS, counts, strict=True):
                     out[name] += count
-        for of, name in enumerate(("only_a", "only_b")):
-            out[name] += sum(self._found.sides[of].frames_of(number) for number in self._found.alone[of])
+        for side, name in enumerate(("only_a", "only_b")):
+            out[name] += sum(self._found.sides[side].frames_of(number) for number in self._found.alone[side])
         return out
 
 
@@ -412,39 +411,30 @@ class _DocumentRow(NamedTuple):
         return self.unknown or ", ".join(self.differs or [f"only in {self.only_in}"])
 
 
-def _of_one(name: str, side: str) -> Callable[[_DocumentRow], Any]:
-    """Return what gets a field of a document as A or B has it."""
-    return lambda row: getattr(getattr(row, side), name, None)
-
-
 def _cas(side: str) -> Callable[[_DocumentRow], str]:
-    cas = _of_one("cas", side)
+    cas = at(f"{side}.cas")
     return lambda row: "" if cas(row) is None else f"0x{cas(row):016x}"
 
 
 _D = Column[_DocumentRow]
 DOCUMENT = ColumnSet[_DocumentRow](
-    _D("vbucket", lambda row: row.one.vbucket, "vb"),
+    *of("vbucket=one.vbucket:vb"),
     _D("collection", lambda row: row.one.collection, "collection", lambda row: hex(row.one.collection), drop_rank=3),
-    _D("key", lambda row: row.key, "key"),
-    _D("only_in?", lambda row: row.only_in),
-    _D("differs?", lambda row: row.differs, meaning="what differs: message, seqno, cas, value"),
+    *of("key:key only_in?"),
+    *of("differs?", meaning="what differs: message, seqno, cas, value"),
     _D(
         "cause?",
         lambda row: Absence.LOST.value if row.unknown else None,
         meaning="lost: it cannot be known whether the document differs",
     ),
-    _D("why?", lambda row: row.unknown or None),
-    _D(get=_of_one("seqno", "a"), head="A's seqno", type=ID),
-    _D(get=_of_one("seqno", "b"), head="B's seqno", type=ID),
-    _D("last_seqno_a?", _of_one("seqno", "a")),
-    _D("cas_a?", _of_one("cas", "a"), "A's CAS", _cas("a"), drop_rank=1),
-    _D("name_a?", _of_one("message", "a")),
-    _D("frame?", _of_one("frame", "a")),
-    _D("last_seqno_b?", _of_one("seqno", "b")),
-    _D("cas_b?", _of_one("cas", "b"), "B's CAS", _cas("b"), drop_rank=2),
-    _D("name_b?", _of_one("message", "b")),
-    _D("other_frame?", _of_one("frame", "b")),
+    *of("why??=unknown"),
+    _D(get=at("a.seqno"), head="A's seqno", type=ID),
+    _D(get=at("b.seqno"), head="B's seqno", type=ID),
+    *of("last_seqno_a?=seqno", "a"),
+    _D("cas_a?", at("a.cas"), "A's CAS", _cas("a"), drop_rank=1),
+    *of("name_a?=a.message frame?=a.frame last_seqno_b?=b.seqno"),
+    _D("cas_b?", at("b.cas"), "B's CAS", _cas("b"), drop_rank=2),
+    *of("name_b?=b.message other_frame?=b.frame"),
     _D(head="differs", text=lambda row: row.text),
     type="document",
 )

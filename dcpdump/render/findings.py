@@ -161,29 +161,23 @@ def _frames(each: RuleTotal) -> str:
 
 # -- the columns of findings, of rules with their findings, and of rules -----------------------------------
 
+_STATUS = "the status that a conforming peer answers"
 _Found = tuple[Finding, int]
 #: Findings; ``more`` is how many of the kind are left out.
 FINDINGS = ColumnSet[_Found](
     *of("code rule=id", "0.rule"),
-    Column("severity", lambda row: row[0].severity.value, "severity"),
+    *of("severity=severity.value:severity", "0"),
     Column(head="rule", text=lambda row: f"{row[0].rule.code} {row[0].rule.id}"),
-    Column("title", lambda row: row[0].rule.title),
-    Column("connection", lambda row: row[0].connection, "conn", right=True),
-    Column("vbucket?", lambda row: row[0].vbucket, "vb"),
-    Column("stream_id?", lambda row: row[0].stream_id or None, "sid", drop_rank=1),
-    Column("frame", lambda row: row[0].frame, "frame", stored=False),
+    *of("title", "0.rule"),
+    *of("connection:conn", "0", right=True),
+    *of("vbucket?:vb", "0"),
+    *of("stream_id??:sid", "0", drop_rank=1),
+    *of("frame:frame", "0", stored=False),
     Column("time?", lambda row: row[0].ts_ns, "time", lambda row: _clock(row[0]), type=INSTANT, drop_rank=2),
     Column(head="more", text=lambda row: number(row[1] or None), right=True, drop_rank=3),
-    Column("message", lambda row: row[0].message),
-    Column(
-        "status?",
-        lambda row: row[0].status or None,
-        type=TEXT,
-        meaning="the status that a conforming peer answers",
-    ),
-    Column("reason?", lambda row: row[0].reason or None),
-    Column("spec", lambda row: row[0].rule.source),
-    Column("more?", lambda row: row[1] or None),
+    *of("message", "0"),
+    *of("status??", "0", type=TEXT, meaning=_STATUS),
+    *of("reason??=0.reason spec=0.rule.source more??=1"),
     Column(head="message", text=lambda row: sentence(row[0])),
     kind=lambda row: SEVERITY_KINDS[row[0].severity],
 )
@@ -192,12 +186,7 @@ FINDINGS = ColumnSet[_Found](
 BROKEN = ColumnSet[Finding](
     *of("code=rule.code title=rule.title severity=severity.value"),
     Column("message?", lambda finding: safe(finding.message)),
-    Column(
-        "status?",
-        lambda finding: finding.status or None,
-        type=TEXT,
-        meaning="the status that a conforming peer answers",
-    ),
+    *of("status??", type=TEXT, meaning=_STATUS),
 )
 EXPLAINED = ColumnSet[Any](*FRAME, Column("rules?", columns=BROKEN), Column("suggestion?"))
 
@@ -220,9 +209,9 @@ BY_RULE = ColumnSet[RuleTotal](
 #: The rules themselves.
 RULES = ColumnSet[Rule](
     *of("code rule=id severity=severity.value title"),
-    Column("status", lambda rule: rule.status, type=TEXT, meaning="the status that a conforming peer answers"),
+    *of("status", type=TEXT, meaning=_STATUS),
     Column("off", lambda rule: [each.code for each in rule.unjudged], type="[text]", meaning="when it is not judged"),
-    Column("spec", lambda rule: rule.source),
+    *of("spec=source"),
 )
 
 

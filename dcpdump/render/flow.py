@@ -214,21 +214,19 @@ _FAULT = ColumnSet[TcpFaults](
     Column("role", lambda found: found.end, meaning="which end: producer, consumer; else server, client, one end"),
     Column("fault_ms", lambda found: found.intervals.total_ns // 1_000_000),
     Column("intervals", _fault_intervals, columns=ColumnSet(*_TIMES), meaning="when it did"),
-    Column("intervals_left?", lambda found: found.intervals.further or None),
+    *of("intervals_left??=intervals.further"),
 )
 #: The opcode of a message, and how many frames and bytes there are of it.
 _KIND = ColumnSet[tuple[int, int, int]](
     Column("name", lambda row: find(row[0]).name, meaning="the name of the message"),
-    Column("opcode", lambda row: row[0]),
-    Column("frames", lambda row: row[1]),
-    Column("bytes", lambda row: row[2]),
+    *of("opcode=0 frames=1 bytes=2"),
 )
-_MARK = ColumnSet[tuple[int, int]](Column("time", lambda row: row[0]), Column("outstanding", lambda row: row[1]))
+_MARK = ColumnSet[tuple[int, int]](*of("time=0 outstanding=1"))
 _MISMATCH = ColumnSet[Leak](
     *of("bytes"),
     Column("text", lambda found: found.text or UNEXPLAINED),
     *of("explained"),
-    Column("kind?", lambda found: found.kind or None, meaning="the names of the messages, or what of them"),
+    *of("kind??", meaning="the names of the messages, or what of them"),
     Column("frames?", lambda found: found.frames if found.kind else None),
     *of("time?=by_ns"),
     Column("fills_ms?", lambda found: None if found.fills_ns is None else found.fills_ns // 1_000_000),
@@ -236,24 +234,23 @@ _MISMATCH = ColumnSet[Leak](
 
 C = Column[FlowRow]
 FLOW = ColumnSet[FlowRow](
-    C("connection", lambda row: row.connection.number, "conn"),
-    *of("name?=setup.name", "connection"),
+    *of("connection=number:conn name?=setup.name", "connection"),
     C(
         "client",
         lambda row: client(row.connection),
         "client",
         meaning="what the client is called: its name, or its address",
     ),
-    C("roles", lambda row: row.connection.roles.word),
+    *of("roles=connection.roles.word"),
     C("buffer?", lambda row: row.window.size, "buffer", _buffer),
     *of("buffer_asked?=asked complete", "window"),
     C("account", lambda row: "exact" if row.window.complete else "relative"),
-    C("state", lambda row: row.found.state.value, meaning="what flow control does"),
-    C("evidence", lambda row: row.found.evidence.value),
-    C("sent", lambda row: row.window.counted.sent, "sent", drop_rank=4),
-    C("acked", lambda row: row.window.acked, "acked", drop_rank=3),
-    C("acks", lambda row: row.window.acks, "acks", drop_rank=1),
-    C("ignored?", lambda row: row.window.ignored or None),
+    *of("state=found.state.value", meaning="what flow control does"),
+    *of("evidence=found.evidence.value"),
+    *of("sent=counted.sent:sent", "window", drop_rank=4),
+    *of("acked:acked", "window", drop_rank=3),
+    *of("acks:acks", "window", drop_rank=1),
+    *of("ignored??", "window"),
     C("tcp_faults?", lambda row: list(tcp_faults(row.connection, row.now_ns)) or None, columns=_FAULT),
     C("kinds", lambda row: _kinds(row.window), columns=_KIND),
     _level("outstanding", lambda window: window.outstanding),

@@ -212,8 +212,7 @@ CHANGES = ColumnSet[Change](
     type="change",
 )
 COVERAGE = ColumnSet[Coverage](
-    *of("connection=connection.number name?=connection.setup.name vbucket", "stream"),
-    Column("stream_id?", lambda covered: covered.stream.stream_id or None),
+    *of("connection=connection.number name?=connection.setup.name vbucket stream_id??", "stream"),
     *of("first_seqno?=first last_seqno?=last complete? why"),
     type="coverage",
 )

@@ -181,9 +181,9 @@ def _flat(row: Json) -> Json:
 def _cell(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
         return "|".join(value)
-    return safe_json(json.dumps(value, ensure_ascii=False)) if isinstance(value, (list, dict)) else value
+    return safe_json(json.dumps(value, ensure_ascii=False)) if isinstance(value, (list, tuple, dict)) else value
 
 
 def csv_lines(names: Sequence[str], rows: Iterable[Json]) -> Iterator[str]:

@@ -119,10 +119,6 @@ def _hex(uuid: int | None) -> str:
     return "?" if uuid is None else f"0x{uuid:016x}"
 
 
-def _first(row: Advised) -> Request:
-    return row[0].first
-
-
 _ADVICE = ColumnSet[Resume](
     *of(
         "start_seqno=start snap_start_seqno=snap_start snap_end_seqno=snap_end vbucket_uuid?=uuid "
@@ -131,17 +127,12 @@ _ADVICE = ColumnSet[Resume](
 )
 C = Column[Advised]
 ROLLBACKS = ColumnSet[Advised](
-    C("connection", lambda row: row[0].stream.connection.number, "conn"),
+    *of("connection=connection.number:conn", "0.stream"),
     C(get=lambda row: client(row[0].stream.connection), head="client", type=TEXT, drop_rank=3),
-    *of("name?=connection.setup.name", "0.stream"),
-    C("vbucket", lambda row: row[0].stream.vbucket, "vb"),
-    C("stream_id?", lambda row: row[0].stream.stream_id or None),
-    *of("frame response_frame?=answer_frame", "0.first"),
-    C("time?", lambda row: _first(row).ts_ns, "time"),
-    C("start_seqno?", lambda row: _first(row).start_seqno, "start"),
-    *of("end_seqno? vbucket_uuid? snap_start_seqno? snap_end_seqno?", "0.first"),
-    C("rollback_seqno?", lambda row: _first(row).rollback_seqno, "to"),
-    C("count", lambda row: row[0].count, "count"),
+    *of("name?=connection.setup.name vbucket:vb stream_id??", "0.stream"),
+    *of("frame response_frame?=answer_frame time?=ts_ns:time start_seqno?:start", "0.first"),
+    *of("end_seqno? vbucket_uuid? snap_start_seqno? snap_end_seqno? rollback_seqno?:to", "0.first"),
+    *of("count:count", "0"),
     C("count_exact?", lambda row: False if row[0].least else None),
     *of("loop=is_loop", "0"),
     C(
@@ -150,19 +141,16 @@ ROLLBACKS = ColumnSet[Advised](
         type="[int]",
         meaning="the numbers of the frames",
     ),
-    *of("clause=clause.value", "0.explanation"),
-    *of("cause?=value", "0.explanation.cause"),
-    *of("why=text expected_seqno?=expected", "0.explanation"),
-    C("failover_log?", lambda row: log.entries if (log := row[0].explanation.log) else None, columns=ENTRY),
-    *of("failover_log_frame?=frame", "0.explanation.log"),
-    *of("purge_seqno?=seqno purge_seqno_frame?=frame", "0.explanation.purge"),
+    *of("clause=clause.value cause?=cause.value why=text expected_seqno?=expected", "0.explanation"),
+    *of("failover_log?=entries", "0.explanation.log", columns=ENTRY),
+    *of("failover_log_frame?=log.frame purge_seqno?=purge.seqno purge_seqno_frame?=purge.frame", "0.explanation"),
     *of(
         "granted_start_seqno?=request.start_seqno granted_frame?=request.answer_frame "
         "granted_connection?=stream.connection.number",
         "0.granted",
     ),
-    *of("not_known?=text", "0.lost"),
-    C("resume?", lambda row: row[1], columns=_ADVICE),
+    *of("not_known?=lost.text", "0"),
+    *of("resume?=1", columns=_ADVICE),
 )
 
 

@@ -7,7 +7,7 @@ from dcpdump.batch.statistics import Amount, Client, Distribution, HotKey, Kind,
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json
-from dcpdump.render.column import INT, Column, ColumnSet, of, within
+from dcpdump.render.column import INT, Column, ColumnSet, of
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, bytes_text, rate_text, spark
 from dcpdump.spec import UNKNOWN_NAME, find
@@ -40,17 +40,11 @@ class CountedRow(NamedTuple):
 Order = Callable[[Iterable[CountedRow]], list[CountedRow]]
 
 C = Column[CountedRow]
-_AMOUNT = within(
-    "amount",
-    [
-        Column[Amount]("frames", lambda amount: amount.frames, "frames"),
-        Column("bytes", lambda amount: amount.bytes, "bytes"),
-    ],
-)
+_AMOUNT = of("frames:frames bytes:bytes", "amount")
 _OWN_TIME = "from the first to the last frame of its connection that is counted"
 #: What connections have beside that.
 _OF_CONNECTIONS = (
-    C("seconds?", lambda row: row.seconds, meaning=_OWN_TIME),
+    *of("seconds?", meaning=_OWN_TIME),
     C(
         "frames_per_second?",
         lambda row: row.rate(row.amount.frames, 1),
@@ -88,43 +82,40 @@ MESSAGES = ColumnSet[CountedRow](
     type="message",
 )
 CONNECTIONS = ColumnSet[CountedRow](
-    C("connection", lambda row: row.key.connection, "conn"),
-    *of("src dst", "key"),
+    *of("connection:conn src dst", "key"),
     C(head="src → dst", text=lambda row: f"{row.key.src} → {row.key.dst}"),
     *of("name? agent?", "client"),
     *_AMOUNT,
     *_OF_CONNECTIONS,
     type="connection",
 )
-VBUCKETS = ColumnSet[CountedRow](C("vbucket", lambda row: row.key), *_AMOUNT, type="vbucket")
+VBUCKETS = ColumnSet[CountedRow](*of("vbucket=key"), *_AMOUNT, type="vbucket")
 
 _Named = tuple[int, Distribution]  #: an opcode, and what was measured of it
 _DISTRIBUTION: tuple[Column[_Named], ...] = (
-    Column("count", lambda row: row[1].count, "count"),
+    *of("count:count", "1"),
     Column("p50", lambda row: row[1].percentile(50), "p50"),
     Column("p90", lambda row: row[1].percentile(90), "p90"),
     Column("p99", lambda row: row[1].percentile(99), "p99"),
-    Column("max", lambda row: row[1].most, "max"),
+    *of("max=most:max", "1"),
 )
 SIZES = ColumnSet[_Named](*_DISTRIBUTION, type="sizes")
 LATENCIES = ColumnSet[_Named](
     Column("name", lambda row: find(row[0]).name, meaning=_NAME),
-    Column("opcode", lambda row: row[0]),
+    *of("opcode=0"),
     Column(head="request", text=lambda row: opcode_name(row[0])),
     *_DISTRIBUTION,
     type="latency",
 )
 #: Their begin, their length in seconds, and what was counted in them.
 INTERVALS = ColumnSet[tuple[int, float, Amount]](
-    Column("time", lambda row: row[0]),
-    Column("seconds", lambda row: row[1]),
-    *of("frames bytes", "2"),
+    *of("time=0 seconds=1 frames=2.frames bytes=2.bytes"),
     type="interval",
 )
 DOCUMENTS = ColumnSet[HotKey](
     Column("key", lambda row: safe(row.key), "key"),
     Column("collection?", lambda row: row.collection, "collection", lambda row: _collection(row)),
-    Column("collection_name?", lambda row: row.path or None),
+    *of("collection_name??=path"),
     *_AMOUNT,
     Column(
         "more_frames",

@@ -71,11 +71,10 @@ def _latency(row: _Asked) -> int | None:
 
 
 REQUEST = ColumnSet[_Asked](
-    _A("frame", lambda row: row[0].frame, stored=False),
+    *of("frame", "0", stored=False),
     *of("time?=ts_ns opaque flags?", "0"),
     _A("flags_names?", _flags),
-    *of("start_seqno? end_seqno? vbucket_uuid? snap_start_seqno? snap_end_seqno?", "0"),
-    _A("collections?", lambda row: None if row[0].collections is None else list(row[0].collections)),
+    *of("start_seqno? end_seqno? vbucket_uuid? snap_start_seqno? snap_end_seqno? collections?", "0"),
     _A(
         "collection_names?",
         lambda row: collection_names(row[0].collections or (), row[1].collection_names) or None,
@@ -83,11 +82,11 @@ REQUEST = ColumnSet[_Asked](
     ),
     *of("scope?", "0"),
     _A("scope_name?", lambda row: scope_name(row[0].scope, row[1].collection_names), stored=False),
-    _A("response_frame?", lambda row: row[0].answer_frame, stored=False),
+    *of("response_frame?=answer_frame", "0", stored=False),
     *of("status?", "0"),
     _A("status_name?", lambda row: None if row[0].status is None else STATUS.names.get(row[0].status)),
     *of("rollback_seqno?", "0"),
-    _A("repeats?", lambda row: row[0].repeats or None, stored=False),
+    *of("repeats??", "0", stored=False),
     _A(
         "fault?",
         lambda row: fault_in(*row),
@@ -175,33 +174,24 @@ LOST = "bytes that its direction lost while it was open, and that may be its own
 STREAMS = ColumnSet[
     StreamRow
 ](
-    C("connection", lambda row: row.stream.connection.number, "conn"),
+    *of("connection=number:conn", "stream.connection"),
     C(get=_client, head="client", type=TEXT),
-    *of("src dst", "stream.connection"),
-    C("vbucket", lambda row: row.stream.vbucket, "vb"),
-    C("stream_id?", lambda row: row.stream.stream_id or None, "sid"),
-    *of("name?=setup.name roles=roles.word", "stream.connection"),
-    *of("opaque?", "stream"),
+    *of("src=connection.src dst=connection.dst vbucket:vb stream_id??:sid", "stream"),
+    *of("name?=connection.setup.name roles=connection.roles.word opaque?", "stream"),
     C(head="filter", text=_filter, drop_rank=3),
-    C(
-        head="asked",
-        text=_asked,
-        sort=at("stream.request.ts_ns"),
-        drop_rank=6,
-    ),
+    C(head="asked", text=_asked, sort=at("stream.request.ts_ns"), drop_rank=6),
     C(head="from..to", text=_range, drop_rank=5),
     *of("verdict=text state=kind.value cause=cause.value why trouble", "verdict"),
-    C("degree?", lambda row: None if row.verdict.degree is None else row.verdict.degree.value, stored=False),
+    *of("degree?=degree.value", "verdict", stored=False),
     C("requests", lambda row: [(each, row.stream.connection) for each in row.stream.requests], columns=REQUEST),
     C("requests_omitted?", lambda row: sum((row.stream.requests.omitted or {}).values()) or None, stored=False),
-    *of("opened_at?=granted_ns", "stream"),
-    *of("start_seqno? end_seqno?", "stream.request"),
+    *of("opened_at?=granted_ns start_seqno?=request.start_seqno end_seqno?=request.end_seqno", "stream"),
     C(get=lambda row: row.stream.seqnos.high, head="last seqno", type=U64),
     C(
         head="lag",
         text=lambda row: lag_text(row.verdict.lag, row.now_ns),
         right=True,
-        sort=lambda row: None if row.verdict.lag is None else row.verdict.lag.rank,  # the worst first
+        sort=at("verdict.lag.rank"),  # the worst first
     ),
     C("snapshots?", _snapshots, "snapshots", nonzero(_snapshots), drop_rank=4),
     _counted("mutations?", MUTATION, 7),
@@ -215,13 +205,13 @@ STREAMS = ColumnSet[
     C("cache_transfers?", lambda row: row.stream.traffic.count(CACHED)),
     *of("first_seqno?=seqnos.first last_seqno?=seqnos.last", "stream"),
     *lag_columns("verdict.lag"),
-    C("snapshot?", lambda row: row.stream.snapshot, columns=SNAPSHOT),
+    *of("snapshot?", "stream", columns=SNAPSHOT),
     C(
         "rollback_seqno?",
         lambda row: next((each.rollback_seqno for each in row.stream.requests.rolled_back[-1:]), None),
     ),
     C("rollbacks?", lambda row: row.stream.requests.count(ROLLBACK) if row.stream.requests.rolled_back else None),
-    C("failover_log?", lambda row: row.stream.failover_log or None, columns=ENTRY),
+    *of("failover_log??", "stream", columns=ENTRY),
     C("end_status?", lambda row: row.stream.end_status if row.stream.end is not None else None),
     C("end_status_name?", lambda row: reason_name(row.stream.end_status) if row.stream.end is not None else None),
     C("ended_at?", lambda row: row.stream.ended_ns if row.stream.end is not None else row.stream.closed_ns),

@@ -228,8 +228,7 @@ def _rates(rate_of: Callable[[Any], Rate]) -> tuple[Column[Any], ...]:
 
 C = Column[Peer]
 TOP_CONNECTIONS = ColumnSet[Peer](
-    C("connection", lambda peer: peer.connection.number, "conn"),
-    *of("src dst name? roles=connection.roles.word"),
+    *of("connection=connection.number:conn src dst name? roles=connection.roles.word"),
     C(head="client", text=lambda peer: peer.client),
     C(head="server", text=lambda peer: peer.server, drop_rank=3),
     C("streams", lambda peer: sum(each.alive for each in peer.connection.streams), "streams", drop_rank=2),
@@ -239,7 +238,7 @@ TOP_CONNECTIONS = ColumnSet[Peer](
         text=lambda peer: number(peer.connection.window.outstanding) if _known(peer) else "",
         right=True,
     ),
-    C("buffer?", lambda peer: peer.connection.window.size, "buffer"),
+    *of("buffer?=window.size:buffer", "connection"),
     C("outstanding?", lambda peer: peer.connection.window.outstanding if _known(peer) else None),
     C("blocked?", _blocked),
     C(
@@ -250,8 +249,7 @@ TOP_CONNECTIONS = ColumnSet[Peer](
     ),
     C(head="full", text=_full, right=True),
     *lost_columns("connection.missing"),
-    C("end?", lambda peer: peer.connection.end.reason or None),
-    *of("ended_at?=end.ts_ns", "connection"),
+    *of("end??=end.reason ended_at?=end.ts_ns", "connection"),
     C(head=" ", text=_state),
 )
 
@@ -274,12 +272,6 @@ TOP = ColumnSet[TopView](
     *of("time?=now_ns frames"),
     Column("rate_seconds", lambda view: round(view.rates_ns / 1e9, 3)),
     *(Column(f"{key}?", partial(lambda key, view: view.packet_counts.get(key), key)) for key in PACKET_COUNTS),
-    Column(
-        "connections",
-        lambda view: view.connections,
-        type=ROWS,
-        columns=TOP_CONNECTIONS,
-        meaning="the connections",
-    ),
-    Column("streams", lambda view: view.streams, type=ROWS, columns=TOP_STREAMS, meaning="the streams"),
+    *of("connections", type=ROWS, columns=TOP_CONNECTIONS, meaning="the connections"),
+    *of("streams", type=ROWS, columns=TOP_STREAMS, meaning="the streams"),
 )
