@@ -7,7 +7,7 @@ report follow from it.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from sys import intern
 from typing import Any, Generic, TypeVar
 
@@ -363,21 +363,12 @@ Part = TypeVar("Part")
 
 def at(path: str) -> Callable[[Any], Any]:
     """Return what follows a path of attributes, or of places in tuples; to None where one of them is None."""
-    names, quick = path.split("."), attrgetter(path)
-
-    def get(row: Any) -> Any:
-        for name in names:
-            if row is not None:
-                row = row[int(name)] if name.isdigit() else getattr(row, name)
-        return row
-
-    def get_quickly(row: Any) -> Any:
-        try:
-            return quick(row)
-        except AttributeError:
-            return get(row)
-
-    return get if names[0].isdigit() else get_quickly
+    first, _, rest = path.partition(".")
+    get = itemgetter(int(first)) if first.isdigit() else attrgetter(first)
+    if not rest:
+        return get
+    then = at(rest)
+    return lambda row: None if (found := get(row)) is None else then(found)
 
 
 def of(keys: str, part: str = "", **options: Any) -> list[Column[Any]]:
