@@ -26,7 +26,7 @@ from dcpdump.filter.choices import Ranges, parse_ranges
 from dcpdump.record import Json, Record, blank_record
 from dcpdump.redact import Redactor
 from dcpdump.render.column import ColumnSet
-from dcpdump.render.objects import Rows, dump
+from dcpdump.render.objects import Rows, dump, keys
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.startup import dataclass
@@ -451,7 +451,7 @@ def analysis(
         *([] if sort is None else sort_options(sort)),
         "INPUT",
         format_option(formats),
-        "color value-bytes" if any(isinstance(row, str) for row in rows) else "color",  # values are those of frames
+        "color value-bytes" if "value" in keys(rows) else "color",
         "output force REDACTION quiet",
     ]
     own = [each.name or "" for each in named(*params)]
