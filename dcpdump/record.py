@@ -106,26 +106,26 @@ def blank_record(
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class Direction:
     """A direction of a connection: who sends to whom."""
 
     connection: int
-    direction: int
+    side: int  #: 0 or 1: which end sends
     src: str
     dst: str
     syn: bool = False  #: the opening was captured: direction 0 is the client's
     carved: bool = False  #: the file holds chosen packets only
 
     @property
-    def place(self) -> int:
+    def id(self) -> int:
         """Return the number of the direction among all: twice the connection's number, plus 0 or 1."""
-        return 2 * self.connection + self.direction
+        return 2 * self.connection + self.side
 
 
 class Lost(NamedTuple):
     """Bytes of a direction that are in no frame: never captured, or skipped."""
 
-    ends: Ends
+    direction: Direction
     gap: Gap  #: in the offsets of frames; of TLS its length is that of the missing text
     sent: tuple[Gap, ...] = ()  #: the bytes never captured, in the offsets of TCP
     skipped: int = 0

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
-from dcpdump.record import Ends, Record
+from dcpdump.record import Direction, Record
 from dcpdump.spec.field import Blob, Field, FlatTable, Holds, Message
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.startup import dataclass, lazy_pattern
@@ -220,11 +220,11 @@ def letters(noise: bytes) -> bytes:
     return noise.translate(_LETTERS)
 
 
-def redacted_ends(ends: Ends, redactor: "Redactor | None") -> Ends:
+def redacted_direction(direction: Direction, redactor: "Redactor | None") -> Direction:
     """Return a direction with its addresses redacted."""
     if redactor is None:
-        return ends
-    return replace(ends, src=redactor.endpoint(ends.src), dst=redactor.endpoint(ends.dst))
+        return direction
+    return replace(direction, src=redactor.endpoint(direction.src), dst=redactor.endpoint(direction.dst))
 
 
 # -- records without it -------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from dcpdump.batch.part import Group, Part
 from dcpdump.batch.scan import INFERRED, UNDERLYING
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Record, as_json, framing, shown_body
-from dcpdump.redact import Redactor, redacted_ends
+from dcpdump.redact import Redactor, redacted_direction
 from dcpdump.spec import find
 from dcpdump.spec.field import Bits, EnumValue, Field, Repeat
 from dcpdump.spec.header import STREAM_ID_LENGTH
@@ -399,12 +399,12 @@ class FrameTable:
             ("datatype", header.datatype[rows]),
         ):
             columns.all(name, values)
-        places, of = part.places, part.place[rows]
-        columns.all("connection", np.array([ends.connection for ends in places])[of])
-        columns.all("direction", np.array([ends.direction for ends in places])[of])
-        ends = [redacted_ends(each, self._redactor) for each in places]
-        columns.words("src", everywhere, [each.src for each in ends], of)
-        columns.words("dst", everywhere, [each.dst for each in ends], of)
+        directions, of = part.directions, part.direction[rows]
+        columns.all("connection", np.array([direction.connection for direction in directions])[of])
+        columns.all("direction", np.array([direction.side for direction in directions])[of])
+        redacted = [redacted_direction(each, self._redactor) for each in directions]
+        columns.words("src", everywhere, [each.src for each in redacted], of)
+        columns.words("dst", everywhere, [each.dst for each in redacted], of)
         columns.words("file", everywhere, part.files, part.file[rows])
         timed = np.flatnonzero(part.ts_ns[rows] != NO_TIME)
         times = part.ts_ns[rows][timed]
@@ -496,7 +496,7 @@ def _put_collection_names(columns: ColumnBuilder, part: Part, rows: Array, at: A
     """Put the names of collections as known at each row. They change only at frames that name collections."""
     naming = np.flatnonzero(np.isin(part.header.opcode, sorted(NAMING)))
     since: Array = np.searchsorted(naming, rows)
-    _, _, where = distinct(since * len(part.places) + part.place[rows])
+    _, _, where = distinct(since * len(part.directions) + part.direction[rows])
     _, first, which = distinct(where.astype(np.int64) << 32 | collections)
     pairs = zip(rows[first].tolist(), collections[first].tolist(), strict=True)
     paths = [part.collection_path(row, collection) for row, collection in pairs]

@@ -19,8 +19,8 @@ from dcpdump.check.finding import SHOWN, Fold
 from dcpdump.check.rules import RULES
 from dcpdump.net.event import Gap
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Ends, Lost
-from dcpdump.redact import Redactor, redacted_ends
+from dcpdump.record import Direction, Lost
+from dcpdump.redact import Redactor, redacted_direction
 from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet, of
 from dcpdump.streams.dissection import Watching
 from dcpdump.streams.eviction import evict_streams, judging_early
@@ -33,9 +33,9 @@ from dcpdump.streams.verdict import Judge
 # -- rows of ``files`` and ``gaps``: what each capture has, and which bytes were lost -----------------
 
 
-_Lost = tuple[Ends, int, Gap]  #: the direction, the offset, and the lost bytes
+_Lost = tuple[Direction, int, Gap]  #: the direction, the offset, and the lost bytes
 GAPS = ColumnSet[_Lost](
-    *of("connection direction src dst", "0"),
+    *of("connection direction=side src dst", "0"),
     *of("offset=1", meaning="where they begin in their direction"),
     *of("bytes=length", "2", meaning="how many bytes; null where it cannot be known"),
     *of("reason", "2", meaning="why they are missing"),
@@ -71,9 +71,9 @@ def files() -> pa.Schema:
 def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.RecordBatch:
     """Return the rows of ``gaps``; skipped bytes have none."""
     rows = [
-        stored(GAPS, (ends, each.gap.offset, gap))
+        stored(GAPS, (direction, each.gap.offset, gap))
         for each in lost
-        for ends in (redacted_ends(each.ends, redactor),)
+        for direction in (redacted_direction(each.direction, redactor),)
         for gap in each.sent
     ]
     return batch_of(rows, gaps())

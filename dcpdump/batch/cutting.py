@@ -58,21 +58,21 @@ class Cutting:
         ``opened``: the segments are decrypted text; encrypted segments are not cut here.
         """
         conversations, tally = self._conversations, self._tally
-        places, pieces = segments.places, segments.pieces
-        count = len(places)
+        direction_ids, pieces = segments.direction_ids, segments.pieces
+        count = len(direction_ids)
         while at < count and not self.full:
-            place = places[at]
-            conversation = conversations.get(place >> 1)
+            direction_id = direction_ids[at]
+            conversation = conversations.get(direction_id >> 1)
             if conversation is None or (conversation.tls is not None and not opened):
                 return at
-            direction = place & 1
+            direction = direction_id & 1
             splitter = conversation.splitters[direction]
             if splitter is None or not (splitter.foreign or splitter.ready):
                 return at
             stop = at + 1
             last = min(count, at + self._reach)
             joined: i64 = len(pieces[at])
-            while stop < last and places[stop] == place and joined < _MOST_BYTES:
+            while stop < last and direction_ids[stop] == direction_id and joined < _MOST_BYTES:
                 joined += len(pieces[stop])
                 stop += 1
             if splitter.foreign:
@@ -93,9 +93,9 @@ class Cutting:
         self, segments: Segments, at: int, stop: int, conversation: Conversation, splitter: FrameSplitter
     ) -> int:
         """Cut segments ``at`` … ``stop``-1, all of one direction, up to the first that is not ordinary."""
-        frames, tally, pieces, place = self.frames, self._tally, segments.pieces, segments.places[at]
+        frames, tally, pieces, direction_id = self.frames, self._tally, segments.pieces, segments.direction_ids[at]
         offset, have, before, size = splitter.offset, splitter.held, len(frames), frames.size
-        while (used := splitter.cut_many(pieces[at:stop], frames, place)) < 0:
+        while (used := splitter.cut_many(pieces[at:stop], frames, direction_id)) < 0:
             self._reach = _LEAST
             reach, stop = have, at
             while reach + len(pieces[stop]) <= frames.fault:
@@ -105,8 +105,8 @@ class Cutting:
                 return at
         self._reach = min(4 * self._reach, _MOST)
         if used:
-            self.involved[place >> 1] = conversation
-            conversation.framed[place & 1] = True
+            self.involved[direction_id >> 1] = conversation
+            conversation.framed[direction_id & 1] = True
             tally.frames += len(frames) - before
             tally.frame_bytes += used
         rows, numbers, times = segments.rows, segments.numbers, segments.times

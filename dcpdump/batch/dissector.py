@@ -22,7 +22,7 @@ from dcpdump.net.endpoints import Connection, flow_of
 from dcpdump.net.event import Gap, Seen
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.record import Ends, Lost, Record
+from dcpdump.record import Direction, Lost, Record
 from dcpdump.tls.secrets import Secrets, SecretsState
 from dcpdump.wire.collection_names import ConnectionNames, ServerNamesState
 from dcpdump.wire.frame import RawFrame
@@ -197,7 +197,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         at, count = 0, len(segments)
         while (at := self._cutting.cut(segments, at)) < count:
             if not self._cutting.full:
-                conversation = self.conversations.get(segments.places[at] >> 1)
+                conversation = self.conversations.get(segments.direction_ids[at] >> 1)
                 if conversation is not None and conversation.tls is not None:
                     at = yield from self._unseal(conversation, segments, at)
                 else:
@@ -210,23 +210,23 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def _note_sources(self, segments: Segments) -> None:
         """Note the captures from which the bytes of connections come."""
-        sources: Iterable[tuple[int, int]] = [(place, 0) for place in set(segments.places)]
+        sources: Iterable[tuple[int, int]] = [(direction_id, 0) for direction_id in set(segments.direction_ids)]
         if len(segments.files) > 1:
-            sources = zip(segments.places, map(segments.file.__getitem__, segments.rows), strict=True)
+            sources = zip(segments.direction_ids, map(segments.file.__getitem__, segments.rows), strict=True)
         before = (-1, -1)
-        for place, file in sources:
-            if (place, file) != before:
-                before = place, file
-                conversation = self.conversations.get(place >> 1)
+        for direction_id, file in sources:
+            if (direction_id, file) != before:
+                before = direction_id, file
+                conversation = self.conversations.get(direction_id >> 1)
                 if conversation is not None:
                     conversation.note_source(segments.files[file])
 
     def _unseal(self, conversation: Conversation, segments: Segments, at: int) -> Generator[list[P], None, int]:
         """Decrypt the segments of one direction from ``at`` on; return the first segment after them."""
-        tls, places = conversation.tls, segments.places
+        tls, direction_ids = conversation.tls, segments.direction_ids
         assert tls is not None
-        place, stop = places[at], at + 1
-        while stop < len(places) and places[stop] == place:
+        direction_id, stop = direction_ids[at], at + 1
+        while stop < len(direction_ids) and direction_ids[stop] == direction_id:
             stop += 1
         while at < stop:
             texts = segments.of_same_packets()
@@ -234,7 +234,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
             row, count = 0, len(texts)
             while (row := self._cutting.cut(texts, row, opened=True)) < count:
                 if not self._cutting.full:
-                    self._follow(conversation, place & 1, texts.event(row).event)
+                    self._follow(conversation, direction_id & 1, texts.event(row).event)
                     row += 1
                 yield from self._full()
             for direction, event in events:
@@ -311,12 +311,12 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     def _lose(self, conversation: Conversation, direction: int, gap: Gap) -> tuple[Gap, ...]:
         sent = super()._lose(conversation, direction, gap)
-        self.gaps.append(Lost(ends_of(conversation, direction), gap, sent))
+        self.gaps.append(Lost(direction_of(conversation, direction), gap, sent))
         return sent
 
     def _skip(self, conversation: Conversation, direction: int, skipped: Skipped) -> None:
         gap = Gap(skipped.offset, 0, "", Seen(*skipped.where[:2]))
-        self.gaps.append(Lost(ends_of(conversation, direction), gap, skipped=skipped.length))
+        self.gaps.append(Lost(direction_of(conversation, direction), gap, skipped=skipped.length))
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
         splitter = FrameSplitter(StreamsOf(self, conversation), late=late)
@@ -355,16 +355,16 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         scan = Scan(frames, first, involved)
         rows, records = scan.rows(self._record, show_secrets=self._show_secrets)
         self.tally.dcp_frames += scan.dcp  # the others were counted when they were decoded
-        part = part_of(frames, first, rows, records, lambda place: ends_of(involved[place >> 1], place & 1))
+        part = part_of(frames, first, rows, records, lambda each: direction_of(involved[each >> 1], each & 1))
         part.names.update({number: each.names for number, each in involved.items() if each.names.any})
         return part
 
 
-def ends_of(conversation: Conversation, direction: int) -> Ends:
+def direction_of(conversation: Conversation, direction: int) -> Direction:
     """Return a direction of a conversation."""
     src, dst = conversation.ends[direction]
     connection = conversation.connection
-    return Ends(connection.number, direction, src, dst, connection.syn, connection.carved > 0)
+    return Direction(connection.number, direction, src, dst, connection.syn, connection.carved > 0)
 
 
 def _saved(side: ConnectionSide, conversation: Conversation | None) -> SavedConnection:
@@ -468,8 +468,8 @@ class Picker(BlockDissector[Piece]):
         records: list[Record] = []
         at = -1
         while (at := scan.next(at + 1)) < len(frames):
-            place = scan.place()
-            records.append(self._record(involved[place >> 1], place & 1, scan.raw(at), first + at))
+            direction_id = scan.direction_id()
+            records.append(self._record(involved[direction_id >> 1], direction_id & 1, scan.raw(at), first + at))
         self.tally.dcp_frames += scan.dcp
         return records
 

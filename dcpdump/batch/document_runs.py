@@ -184,7 +184,7 @@ class RowRun(NamedTuple):
 
     begin: int
     end: int
-    place: int  #: twice the number of the connection, plus the direction
+    direction_id: int  #: twice the number of the connection, plus the direction
     facts: RunFacts
     kinds: tuple[tuple[int, int, int], ...]  #: opcode, frames, bytes of each message in it
     pause_ns: int  #: the longest time between two frames
@@ -197,7 +197,7 @@ class Single(NamedTuple):
     """A frame outside of runs."""
 
     row: int
-    place: int
+    direction_id: int
     ts_ns: int  #: NO_TIME where it has none
     data: bytes  #: its bytes; empty for a frame in ``alone``
 
@@ -235,7 +235,7 @@ def runs_of(frames: Frames, alone: list[int], *, with_rules: bool) -> list[RowRu
         turn: i64 = frames.firsts[number + 1] if number + 1 < len(frames.firsts) else count
         base: i64 = frames.begins[number]
         limit: i64 = frames.begins[number + 1] if number + 1 < len(frames.begins) else frames.size
-        runs.turn_to(data, frames.places[number])
+        runs.turn_to(data, frames.direction_ids[number])
         start: i64 = 0
         lead: i64 = -1  # offset of the frame before, if that is a marker
         opaque: i64 = -1  # offset in the run; -1: none
@@ -276,13 +276,13 @@ def runs_of(frames: Frames, alone: list[int], *, with_rules: bool) -> list[RowRu
     return runs.found
 
 
-def offsets_of(frames: Frames, place: int) -> tuple[list[int], list[int]]:
+def offsets_of(frames: Frames, direction_id: int) -> tuple[list[int], list[int]]:
     """Return the rows of a direction's frames, and their offsets in it."""
     rows: list[int] = []
     offsets: list[int] = []
     count: i64 = len(frames)
     for number, data in enumerate(frames.pieces):
-        if frames.places[number] != place:
+        if frames.direction_ids[number] != direction_id:
             continue
         turn: i64 = frames.firsts[number + 1] if number + 1 < len(frames.firsts) else count
         offset: i64 = frames.offsets[number]
@@ -309,7 +309,7 @@ def singles_of(frames: Frames, begin: int, end: int) -> list[Single]:
         stop = start + HEADER_LENGTH + be32(data, start + 8)
         by = bisect_left(frames.bounds, frames.begins[number] + stop)
         ts_ns = frames.times[by]
-        found.append(Single(row, frames.places[number], NO_TIME if ts_ns is None else ts_ns, data[start:stop]))
+        found.append(Single(row, frames.direction_ids[number], NO_TIME if ts_ns is None else ts_ns, data[start:stop]))
         start = stop
     return found
 
@@ -321,6 +321,7 @@ class _Runs:
         "_begin",
         "_bytes",
         "_data",
+        "_direction_id",
         "_first",
         "_first_ns",
         "_frames",
@@ -330,7 +331,6 @@ class _Runs:
         "_low",
         "_marker_size",
         "_pause",
-        "_place",
         "_size",
         "_snapshot",
         "found",
@@ -339,7 +339,7 @@ class _Runs:
     def __init__(self) -> None:
         self.found: list[RowRun | Single] = []
         self._data = b""
-        self._place = 0
+        self._direction_id = 0
         # Of the run:
         self._size: i64 = 0  # bytes of all frames; 0: there is no run
         self._begin: i64 = 0  # its first row
@@ -355,14 +355,14 @@ class _Runs:
         self._frames = [0, 0, 0]  # frames that are no mutations, by kind
         self._bytes = [0, 0, 0]
 
-    def turn_to(self, data: bytes, place: int) -> None:
+    def turn_to(self, data: bytes, direction_id: int) -> None:
         """Continue with the bytes of another direction; there must be no open run."""
-        self._data, self._place = data, place
+        self._data, self._direction_id = data, direction_id
 
     def stand(self, row: "i64", start: "i64", length: "i64", ts: "i64") -> None:
         """Add a single frame, with ``length`` of its bytes."""
         kept = self._data[start : start + length]
-        self.found.append(_row(Single, (row, self._place, ts, kept)))
+        self.found.append(_row(Single, (row, self._direction_id, ts, kept)))
 
     def has_id_of(self, start: "i64") -> bool:
         """Return whether a frame has the run's stream id, or none like the run."""
@@ -426,7 +426,7 @@ class _Runs:
             be64(data, body_of(data, last)),
             high << 32 | low,
         )
-        found = (self._begin, row, self._place, facts, self._kinds(row), self._pause, data, first, snapshot)
+        found = (self._begin, row, self._direction_id, facts, self._kinds(row), self._pause, data, first, snapshot)
         self.found.append(_row(RowRun, found))
         self._size = 0
 

@@ -21,7 +21,7 @@ from dcpdump.filter.choices import (
     parse_ranges,
 )
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Ends, blank_record
+from dcpdump.record import Direction, blank_record
 from dcpdump.spec.header import STREAM_ID_LENGTH
 from dcpdump.startup import dataclass
 
@@ -54,9 +54,9 @@ class FrameRows(Protocol):
     @property
     def ts_ns(self) -> Array: ...
     @property
-    def place(self) -> Array: ...
+    def direction(self) -> Array: ...
     @property
-    def places(self) -> Sequence[Ends]: ...
+    def directions(self) -> Sequence[Direction]: ...
     def stream_id(self) -> Array: ...
 
 
@@ -211,10 +211,10 @@ def _place(parse: Callable[[str], Clause]) -> Callable[[str], HeaderMask]:
     def build(text: str) -> HeaderMask:
         clause = parse(text)
 
-        def accepts(ends: Ends) -> bool:
-            return clause(blank_record(None, ends.connection, ends.direction, ends.src, ends.dst))
+        def accepts(direction: Direction) -> bool:
+            return clause(blank_record(None, direction.connection, direction.side, direction.src, direction.dst))
 
-        return lambda part: np.array([accepts(ends) for ends in part.places], bool)[part.place]
+        return lambda part: np.array([accepts(direction) for direction in part.directions], bool)[part.direction]
 
     return build
 

@@ -20,7 +20,7 @@ from dcpdump.batch.gather import Array, records_at
 from dcpdump.batch.plans import PLANS, Plan
 from dcpdump.batch.scan import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING, UNKNOWN, Later
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Ends, Record
+from dcpdump.record import Direction, Record
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
@@ -224,8 +224,8 @@ class Part:
     ts_ns: Array
     file: Array  #: which of ``files``
     files: list[str]
-    place: Array  #: which of ``places``
-    places: list[Ends]
+    direction: Array  #: which of ``directions``
+    directions: list[Direction]
     odd: dict[int, RawFrame]  #: by row: incomplete frames
     records: dict[int, Record | Later]  #: by row: frames without a plan
     #: names of collections, by connection, where there are any
@@ -305,14 +305,15 @@ class Part:
 
     def collection_path(self, row: int, collection: int) -> str | None:
         """Return the name of a collection as known at a row: ``scope.collection``."""
-        names = self.names.get(self.places[int(self.place[row])].connection)
+        names = self.names.get(self.directions[int(self.direction[row])].connection)
         return None if names is None else names.path(collection, self.first + row)
 
     def frames(self) -> Frames:
         """Return the frames as they were cut, for readers that take them one after another."""
         found, count = Frames(), len(self)
         ends = np.append(self.start[1:], len(self.data))
-        breaks = (self.place[1:] != self.place[:-1]) | (self.gap_before[1:] > 0) | (self.weak[1:] != self.weak[:-1])
+        turns, weak = self.direction[1:] != self.direction[:-1], self.weak[1:] != self.weak[:-1]
+        breaks = turns | (self.gap_before[1:] > 0) | weak
         breaks |= (self.offset[1:] != self.end[:-1]) | self.weak[1:]
         firsts = np.flatnonzero(np.concatenate(([True], breaks))) if count else np.zeros(0, np.int64)
         found.count, found.size = count, len(self.data)
@@ -324,7 +325,7 @@ class Part:
         stops = np.append(self.start[firsts[1:]], len(self.data)).tolist()
         found.pieces = [self.data[begin:stop] for begin, stop in zip(found.begins, stops, strict=True)]
         found.offsets, found.gaps = self.offset[firsts].tolist(), self.gap_before[firsts].tolist()
-        found.places = [self.places[place].place for place in self.place[firsts].tolist()]
+        found.direction_ids = [self.directions[at].id for at in self.direction[firsts].tolist()]
         found.weak = (self.weak[firsts] != 0).tolist()
         return found
 
@@ -346,9 +347,9 @@ class Part:
             inferred=known & INFERRED > 0,
             underlying_datatype=known & UNDERLYING > 0,
         )
-        ends = self.places[int(self.place[row])]
-        place = ends.connection, ends.direction, ends.src, ends.dst
-        names = self.names.get(ends.connection)
+        direction = self.directions[int(self.direction[row])]
+        place = direction.connection, direction.side, direction.src, direction.dst
+        names = self.names.get(direction.connection)
         return Record(self.first + row, frame, meaning, frame.header.vbucket_or_status, None, *place, names)
 
     def raw(self, row: int) -> RawFrame:
@@ -369,11 +370,15 @@ class Part:
 
 
 def part_of(
-    frames: Frames, first: int, rows: list[int], records: dict[int, Record | Later], ends_of: Callable[[int], Ends]
+    frames: Frames,
+    first: int,
+    rows: list[int],
+    records: dict[int, Record | Later],
+    direction_of: Callable[[int], Direction],
 ) -> Part:
     """Make a part of frames and the rows and records that ``scan`` made.
 
-    ``first``: the number of the first frame; ``ends_of`` returns the direction for a number in ``frames``.
+    ``first``: the number of the first frame; ``direction_of`` returns the direction for a number in ``frames``.
     """
     count = len(frames)
     row = np.array(rows, np.int64)
@@ -394,8 +399,8 @@ def part_of(
     length = records_at(np.frombuffer(data, np.uint8), _U32, start + 8) + np.int64(HEADER_LENGTH)
     for odd, raw in frames.odd.items():
         length[odd] = raw.length
-    files, places = Numbers[str](), Numbers[int]()
-    file, place = files.of(frames.files)[by], spread(places.of(frames.places))
+    files, directions = Numbers[str](), Numbers[int]()
+    file, direction = files.of(frames.files)[by], spread(directions.of(frames.direction_ids))
     return Part(
         first,
         data,
@@ -408,8 +413,8 @@ def part_of(
         np.array([NO_TIME if ts is None else ts for ts in frames.times], np.int64)[by],
         file,
         files.all,
-        place,
-        [ends_of(number) for number in places.all],
+        direction,
+        [direction_of(number) for number in directions.all],
         frames.odd,
         records,
     )
@@ -419,7 +424,7 @@ def joined(parts: list[Part]) -> Part:
     """Join consecutive parts."""
     if len(parts) == 1:
         return parts[0]
-    files, places = Numbers[str](), Numbers[Ends]()
+    files, directions = Numbers[str](), Numbers[Direction]()
     bases = np.cumsum([0, *(len(part.data) for part in parts[:-1])]).tolist()
     rows = np.cumsum([0, *(len(part) for part in parts[:-1])]).tolist()
     plain = ("length", "offset", "gap_before", "weak", "packet", "ts_ns")
@@ -430,8 +435,8 @@ def joined(parts: list[Part]) -> Part:
         row=np.concatenate([part.row + base for part, base in zip(parts, bases, strict=True)]),
         file=np.concatenate([files.of(part.files)[part.file] for part in parts]),
         files=files.all,
-        place=np.concatenate([places.of(part.places)[part.place] for part in parts]),
-        places=places.all,
+        direction=np.concatenate([directions.of(part.directions)[part.direction] for part in parts]),
+        directions=directions.all,
         odd={row + base: raw for part, base in zip(parts, rows, strict=True) for row, raw in part.odd.items()},
         records={
             row + base: each for part, base in zip(parts, rows, strict=True) for row, each in part.records.items()

@@ -144,9 +144,9 @@ class Scan:
                     if not (torn or weak) and is_neighbour(data, start):
                         records[at] = self._later(at, show_secrets=show_secrets)
                     else:
-                        place = frames.places[run]
-                        conversation = self._involved[place >> 1]
-                        records[at] = recording(conversation, place & 1, self.raw(at), self._first + at)
+                        direction_id = frames.direction_ids[run]
+                        conversation = self._involved[direction_id >> 1]
+                        records[at] = recording(conversation, direction_id & 1, self.raw(at), self._first + at)
                         self._look()
                 start = stop
                 at += 1
@@ -170,9 +170,9 @@ class Scan:
             "low" if frames.weak[run] else "",
         )
 
-    def place(self) -> int:
+    def direction_id(self) -> int:
         """Return the direction of the current frame: twice its connection's number, plus 0 or 1."""
-        return self._frames.places[self._run]
+        return self._frames.direction_ids[self._run]
 
     def _where(self, stop: int) -> Where:
         """Return the packet that brought the byte before ``stop`` of the run."""
@@ -185,7 +185,7 @@ class Scan:
         self._settle()
         frames = self._frames
         self._run, self._data, self._base = run, frames.pieces[run], frames.begins[run]
-        self._session = self._involved[frames.places[run] >> 1].session
+        self._session = self._involved[frames.direction_ids[run] >> 1].session
         self._look()
 
     def _look(self) -> None:
@@ -247,13 +247,13 @@ class Scan:
 
     def _later(self, at: int, *, show_secrets: bool) -> Later:
         """Keep a message that is not DCP's for decoding on request."""
-        start, place, number = self._start, self.place(), self._first + at
+        start, direction_id, number = self._start, self.direction_id(), self._first + at
         vbucket: int | None = be16(self._data, start + 6)
         request = self._pair(number, start)
         if self._data[start] != CLIENT_REQUEST:
             vbucket = request.vbucket if request else None
-        src, dst = self._involved[place >> 1].ends[place & 1]
-        return Later(number, vbucket, request, place >> 1, place & 1, src, dst, show_secrets)
+        src, dst = self._involved[direction_id >> 1].ends[direction_id & 1]
+        return Later(number, vbucket, request, direction_id >> 1, direction_id & 1, src, dst, show_secrets)
 
     def _pair(self, number: int, start: "i64") -> SessionRequest | None:
         """Store a request in the session; of a response, return its request."""
@@ -262,7 +262,7 @@ class Scan:
         asked: SessionRequest | None = None
         if data[start] == CLIENT_REQUEST:
             asked = SessionRequest(number, self._where(start + HEADER_LENGTH + be32(data, start + 8)).ts_ns, word)
-        return self._session.pair(self.place() & 1, opcode, opaque, asked)
+        return self._session.pair(self.direction_id() & 1, opcode, opaque, asked)
 
 
 def is_damaged(data: bytes) -> bool:

@@ -16,7 +16,7 @@ from dcpdump.batch.part import Part
 from dcpdump.escape import safe_text
 from dcpdump.net.limits import DEFAULT, LEAST
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Ends, Record
+from dcpdump.record import Direction, Record
 from dcpdump.redact import Redactor
 from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.opcodes import (
@@ -182,7 +182,7 @@ class Statistics:
     memory: int = DEFAULT.memory
     total: TimedAmount = field(default_factory=TimedAmount)
     kinds: dict[Kind, Amount] = field(default_factory=dict)
-    ends: dict[Ends, TimedAmount] = field(default_factory=dict)
+    directions: dict[Direction, TimedAmount] = field(default_factory=dict)
     clients: dict[int, Client] = field(default_factory=dict)  #: by connection
     unlisted: TimedAmount = field(default_factory=TimedAmount)  #: of the directions that have no row
     vbuckets: Array = field(default_factory=lambda: np.zeros(VBUCKETS, np.int64))
@@ -200,13 +200,13 @@ class Statistics:
         for row in np.flatnonzero(_SETUP[part.header.opcode]).tolist():
             record = part.record(row)
             client = self.clients.get(record.connection or 0)
-            if client is None and len(self.clients) < self._most_ends:
+            if client is None and len(self.clients) < self._most_directions:
                 client = self.clients[record.connection or 0] = Client()
             if client is not None and self._letters < self.memory // _TEXTS:
                 self._letters += client.learn(record)
 
     @property
-    def _most_ends(self) -> int:
+    def _most_directions(self) -> int:
         return max(2 * LEAST, self.memory // _ENDS)
 
     def feed(self, part: Part, rows: Sequence[int]) -> None:
@@ -220,7 +220,7 @@ class Statistics:
         self.sizes.add(length)
         self._count_kinds(header.magic[chosen], header.opcode[chosen], length)
         times = part.ts_ns[chosen]
-        self._count_ends(part, part.place[chosen], length, times)
+        self._count_directions(part, part.direction[chosen], length, times)
         self._count_vbuckets(header.magic[chosen], header.opcode[chosen], header.vbucket_or_status[chosen], length)
         self._count_latencies(part, rows)
         if self.keys is not None:
@@ -239,18 +239,18 @@ class Statistics:
             kind = (meaning.server, code & 0xFF, meaning.response)
             self.kinds.setdefault(kind, Amount()).add(int(mine.sum()), int(length[mine].sum()))
 
-    def _count_ends(self, part: Part, place: Array, length: Array, times: Array) -> None:
-        frames, sizes = np.bincount(place, minlength=1), np.bincount(place, length)
+    def _count_directions(self, part: Part, direction: Array, length: Array, times: Array) -> None:
+        frames, sizes = np.bincount(direction, minlength=1), np.bincount(direction, length)
         last = np.full(len(frames), NO_TIME)
-        np.maximum.at(last, place, times)
+        np.maximum.at(last, direction, times)
         first = last.copy()
         known = times != NO_TIME
-        np.minimum.at(first, place[known], times[known])
+        np.minimum.at(first, direction[known], times[known])
         for number in np.flatnonzero(frames).tolist():
-            traffic = self.ends.get(part.places[number])
+            traffic = self.directions.get(part.directions[number])
             if traffic is None:
-                full = len(self.ends) >= self._most_ends
-                traffic = self.unlisted if full else self.ends.setdefault(part.places[number], TimedAmount())
+                full = len(self.directions) >= self._most_directions
+                traffic = self.unlisted if full else self.directions.setdefault(part.directions[number], TimedAmount())
             traffic.add(int(frames[number]), int(sizes[number]))
             if last[number] != NO_TIME:
                 traffic.at(int(first[number]), int(last[number]))

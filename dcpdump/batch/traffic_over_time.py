@@ -154,7 +154,7 @@ class TrafficOverTime:
         times = part.ts_ns[rows]
         self.axis.meet(int(times[0]), int(times.max()))
         steps = self.axis.steps(times)
-        numbers = np.array([ends.connection for ends in part.places], np.int64)[part.place[rows]]
+        numbers = np.array([direction.connection for direction in part.directions], np.int64)[part.direction[rows]]
         self._put_connections(numbers, steps, part.length[rows])
         self._put_streams(part, rows, numbers, steps)
 
@@ -239,7 +239,7 @@ class Rates:
         self._span = first, last
         while (last >> self._shift) - (first >> self._shift) > _STEPS:
             self._double()
-        connection = np.array([ends.connection for ends in part.places])[part.place[rows]]
+        connection = np.array([direction.connection for direction in part.directions])[part.direction[rows]]
         sid = part.stream_id(rows)
         whose = connection.astype(np.int64) << 32 | header.vbucket_or_status[rows].astype(np.int64) << 16 | sid
         both = np.stack([whose, part.ts_ns[rows] >> self._shift])

@@ -438,7 +438,10 @@ def about(paths: Sequence[str], frames: IndexedFrames) -> list[Line]:
     for path in paths:
         with suppress(OSError):
             lines.append(Line(LineKind.PLAIN, f"  {path}  {bytes_text(os.stat(path).st_size)}"))
-    words = [counted(frames.count, "frame"), counted(len({ends.connection for ends in frames.ends}), "connection")]
+    words = [
+        counted(frames.count, "frame"),
+        counted(len({each.connection for each in frames.directions}), "connection"),
+    ]
     far = "all of it is read" if frames.complete else f"{bytes_text(read)} are read"
     far += f" of {bytes_text(size)}" if size and not frames.complete else ""
     lines += [Line(LineKind.PLAIN, ""), Line(LineKind.PLAIN, " · ".join([*words, far]))]

@@ -16,7 +16,7 @@ from dcpdump.browse.reader import (
     Describe,
     Failed,
     FoundFrames,
-    FrameEnds,
+    FrameDirection,
     IndexState,
     Message,
     Pick,
@@ -88,7 +88,7 @@ class FrameService:
 
     def _news(self) -> IndexState | None:
         index, latest, before, now = self.index, self.index.latest, self._last, time.monotonic()
-        ends, damage = self._known
+        directions, damage = self._known
         news = IndexState(
             latest.counts,
             index.progress,
@@ -96,7 +96,7 @@ class FrameService:
             latest.idle,
             latest.complete,
             latest.failure,
-            tuple(FrameEnds(each.connection, each.direction) for each in index.ends[ends:]),
+            tuple(FrameDirection(each.connection, each.side) for each in index.directions[directions:]),
             tuple(index.damage[damage:]),
             latest.lost,
             latest.skipped_bytes,
@@ -106,8 +106,8 @@ class FrameService:
         if not self._pending or (now < self._due and not first and not self._over):
             return None
         self._pending, self._due = False, now + _NEWS_S
-        self._known = len(index.ends), len(index.damage)
-        self._last = news._replace(ends=(), damage=())
+        self._known = len(index.directions), len(index.damage)
+        self._last = news._replace(directions=(), damage=())
         return news
 
     # -- answering ----------------------------------------------------------------------------------------

@@ -84,11 +84,11 @@ class Answer(NamedTuple):
     value: Any  #: as described by the question; None at the end, or Failed
 
 
-class FrameEnds(NamedTuple):
+class FrameDirection(NamedTuple):
     """A direction of a connection."""
 
     connection: int
-    direction: int
+    side: int
 
 
 class IndexState(NamedTuple):
@@ -100,7 +100,7 @@ class IndexState(NamedTuple):
     idle: bool = False
     complete: bool = False
     failure: str = ""  #: why nothing more comes before the end
-    ends: tuple[FrameEnds, ...] = ()  #: after those known already
+    directions: tuple[FrameDirection, ...] = ()  #: after those known already
     damage: tuple["Damage", ...] = ()
     lost: MissingValues = (0, 0, {})
     skipped_bytes: int = 0
@@ -123,7 +123,7 @@ class Reader:
 
     def __init__(self, make: MakeService) -> None:
         self.columns = Columns()
-        self.ends: list[FrameEnds] = []  #: the directions by the numbers in ``columns.place``
+        self.directions: list[FrameDirection] = []  #: the directions by the numbers in ``columns.direction``
         self.damage: list[Damage] = []
         self.state = IndexState()
         self.failure = ""  #: why nothing more comes before the end
@@ -162,7 +162,7 @@ class Reader:
                     take(message.value)
             elif isinstance(message, IndexState):
                 self.state, self.failure = message, message.failure or self.failure
-                self.ends += message.ends
+                self.directions += message.directions
                 self.damage += message.damage
                 if message.counts[0] != self.count:
                     self.columns.refresh(*message.counts)

@@ -263,12 +263,12 @@ class IndexedFrames(Reader):
         """Return the facts of a frame without decoding it."""
         at, values = number - 1, self.columns.values
         flags = values("flags")[at]
-        ends = self.ends[values("place")[at]]
+        direction = self.directions[values("direction")[at]]
         return RowFacts(
             number,
             values("ts_ns")[at],
-            ends.connection,
-            ends.direction,
+            direction.connection,
+            direction.side,
             values("opcode")[at],
             bool(flags & SERVER),
             bool(flags & RESPONSE),
@@ -291,8 +291,8 @@ class IndexedFrames(Reader):
         return self.columns.values("gap_bytes")[at] if at < len(frames) and frames[at] == number else 0
 
     def directions_of(self, connection: int) -> list[int]:
-        """Return the numbers of both directions of a connection in ``columns.place``."""
-        return [number for number, ends in enumerate(self.ends) if ends.connection == connection]
+        """Return the numbers of both directions of a connection in ``columns.direction``."""
+        return [number for number, each in enumerate(self.directions) if each.connection == connection]
 
     def partner(self, number: int) -> int | None:
         """Return the request of a response, or the first response to a request."""

@@ -51,7 +51,7 @@ class StreamScan:
 
     def _of_stream(self, span: slice) -> Mask:
         columns, at = self._columns, self._number - 1
-        keep: Mask = np.isin(columns.place[span], self._directions)
+        keep: Mask = np.isin(columns.direction[span], self._directions)
         if not self._streamless:
             keep &= (columns.vbucket[span] == columns.vbucket[at]) & (columns.flags[span] & HAS_VBUCKET != 0)
             keep &= columns.stream_id[span] == columns.stream_id[at]

@@ -251,9 +251,9 @@ class ContextOutput(ChoosingConsumer["Part"]):
 
     def _take(self, part: "Part") -> bool:
         hits = set(self.chosen_rows(part, 0))
-        connections = [ends.connection for ends in part.places]
-        for row, place in enumerate(part.place.tolist()):
-            nearby = self._of(connections[place])
+        connections = [direction.connection for direction in part.directions]
+        for row, at in enumerate(part.direction.tolist()):
+            nearby = self._of(connections[at])
             if row in hits and not self._full:
                 self._hit(part, row, nearby)
             elif nearby.after:

@@ -12,7 +12,7 @@ from dcpdump.cli.options import Invocation, format_option, option, time_option
 from dcpdump.cli.reading import Reading
 from dcpdump.cli.summary import COUNTED
 from dcpdump.clock import writing_times
-from dcpdump.redact import redacted_ends
+from dcpdump.redact import redacted_direction
 from dcpdump.render import statistics
 from dcpdump.text import counted
 
@@ -67,7 +67,8 @@ def stats(asked: Invocation, keys: int | None) -> int:
         if hot is not None and keys is not None:
             found.documents = [each.redacted(asked.redactor) for each in hot.top(keys)]
         found.clients = {number: each.redacted(asked.redactor) for number, each in found.clients.items()}
-        found.ends = {redacted_ends(ends, asked.redactor): amount for ends, amount in found.ends.items()}
+        redacted = ((redacted_direction(each, asked.redactor), amount) for each, amount in found.directions.items())
+        found.directions = dict(redacted)
         if dissection.tally.frames:
             with writing_times(asked.times, found.total.first_ns, found.total.last_ns):
                 report(

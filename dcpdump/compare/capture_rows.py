@@ -15,7 +15,7 @@ from dcpdump.net.bytestream import ByteStream
 from dcpdump.net.endpoints import Flow
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Ends, Lost, Record, own_seqno
+from dcpdump.record import Direction, Lost, Record, own_seqno
 from dcpdump.redact import hides_numbers
 from dcpdump.rewrite.spill import Spill
 from dcpdump.spec.header import HEADER_LENGTH
@@ -92,31 +92,31 @@ _MOST_ENDED = 1_024
 class AckDissection(Dissection):
     """A dissection that keeps the acknowledgements of connections with frames outside of TLS.
 
-    A direction's place is twice the number of its connection, plus 0 or 1.
+    A direction's id is twice the number of its connection, plus 0 or 1.
     """
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
-        self._sent: dict[int, ByteStream] = {}  # by place
+        self._sent: dict[int, ByteStream] = {}  # by direction id
         self._ended: deque[int] = deque()  # connections
-        self._known: dict[int, int] = {}  # by place, of directions no longer watched
+        self._known: dict[int, int] = {}  # by direction id, of directions no longer watched
 
-    def acknowledged(self, place: int) -> int | None:
+    def acknowledged(self, direction_id: int) -> int | None:
         """Return the offset up to which the receiver acknowledged a direction; None without a captured ACK."""
-        stream = self._sent.get(place)
+        stream = self._sent.get(direction_id)
         if stream is None:
-            return self._known.get(place)
+            return self._known.get(direction_id)
         return stream.offset_of(int(stream.last_ack)) if stream.last_ack >= 0 and stream.begun else None
 
     def _leave(self, conversation: Conversation) -> list[Record]:
         self._ended.append(conversation.connection.number)
         if len(self._ended) > _MOST_ENDED:
             first = 2 * self._ended.popleft()
-            for place in (first, first + 1):
-                known = self.acknowledged(place)
+            for direction_id in (first, first + 1):
+                known = self.acknowledged(direction_id)
                 if known is not None:
-                    self._known[place] = known
-                self._sent.pop(place, None)
+                    self._known[direction_id] = known
+                self._sent.pop(direction_id, None)
         return super()._leave(conversation)
 
     def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
@@ -134,7 +134,7 @@ def _key_of(flow: Flow) -> bytes:
 
 
 class CaptureRows:
-    """The frames of one capture. A direction's place is twice the number of its connection, plus 0 or 1.
+    """The frames of one capture. A direction's id is twice the number of its connection, plus 0 or 1.
 
     ``hides``: its results will be redacted.
     """
@@ -142,11 +142,11 @@ class CaptureRows:
     def __init__(self, folder: str, *, hides: bool = False) -> None:
         self._hides = hides
         self._spill = Spill(folder)
-        self.counts: dict[int, int] = {}  #: frames by place
-        self.ends: dict[int, Ends] = {}  #: by place
-        self.losses: dict[int, list[Loss]] = {}  #: by place, in order
-        self.last_seqno: dict[int, dict[StreamPlace, int]] = {}  #: by place and stream
-        #: Returns the offset up to which the receiver acknowledged a place; None if unknown.
+        self.counts: dict[int, int] = {}  #: frames by direction id
+        self.directions: dict[int, Direction] = {}  #: by direction id
+        self.losses: dict[int, list[Loss]] = {}  #: by direction id, in order
+        self.last_seqno: dict[int, dict[StreamPlace, int]] = {}  #: by direction id and stream
+        #: Returns the offset up to which the receiver acknowledged a direction; None if unknown.
         self.acknowledged: Callable[[int], int | None] = lambda _: None
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -160,7 +160,7 @@ class CaptureRows:
     @property
     def connections(self) -> list[int]:
         """Return the numbers of the connections with frames, in order."""
-        return sorted({place >> 1 for place in self.counts})
+        return sorted({direction_id >> 1 for direction_id in self.counts})
 
     def frames_of(self, number: int) -> int:
         """Return how many frames a connection has."""
@@ -175,48 +175,49 @@ class CaptureRows:
             first, last = int(times.min()), int(times.max())
             self.first_ns = first if self.first_ns is None else min(self.first_ns, first)
             self.last_ns = last if self.last_ns is None else max(self.last_ns, last)
-        which = part.place[chosen]
+        which = part.direction[chosen]
         for number in distinct(which)[0].tolist():
-            ends = part.places[number]
-            self.ends[ends.place] = ends
-            self.put(ends.place, table if len(part.places) == 1 else table[which == number])
+            direction = part.directions[number]
+            self.directions[direction.id] = direction
+            self.put(direction.id, table if len(part.directions) == 1 else table[which == number])
 
-    def put(self, place: int, table: Array) -> None:
+    def put(self, direction_id: int, table: Array) -> None:
         """Append rows to a direction."""
-        before = self.counts.get(place, 0)
-        self._spill.put(place, before * ROW.itemsize, table.tobytes())
-        self.counts[place] = before + len(table)
-        self._note_seqnos(place, table)
+        before = self.counts.get(direction_id, 0)
+        self._spill.put(direction_id, before * ROW.itemsize, table.tobytes())
+        self.counts[direction_id] = before + len(table)
+        self._note_seqnos(direction_id, table)
 
     def lose(self, lost: Sequence[Lost]) -> None:
         """Note lost bytes."""
         for loss in lost:
             if not loss.skipped:
                 size = sum(each.length or 0 for each in loss.sent)
-                self.losses.setdefault(loss.ends.place, []).append((loss.gap.offset, loss.gap.length or 0, size))
+                self.losses.setdefault(loss.direction.id, []).append((loss.gap.offset, loss.gap.length or 0, size))
 
-    def rows(self, place: int, start: int, stop: int) -> Array:
+    def rows(self, direction_id: int, start: int, stop: int) -> Array:
         """Return rows of a direction."""
         size = ROW.itemsize
-        return np.frombuffer(self._spill.get(place, start * size, min(stop, self.counts.get(place, 0)) * size), ROW)
+        stop = min(stop, self.counts.get(direction_id, 0))
+        return np.frombuffer(self._spill.get(direction_id, start * size, stop * size), ROW)
 
-    def chosen(self, place: int, rows: Array) -> Array:
+    def chosen(self, direction_id: int, rows: Array) -> Array:
         """Return some rows of a direction, given by rising indexes."""
         out = [np.zeros(0, ROW)]
         at = 0
         while at < len(rows):
             start = int(rows[at])
             stop = int(np.searchsorted(rows, start + _AT_ONCE))
-            out.append(self.rows(place, start, start + _AT_ONCE)[rows[at:stop] - start])
+            out.append(self.rows(direction_id, start, start + _AT_ONCE)[rows[at:stop] - start])
             at = stop
         return np.concatenate(out)
 
-    def _note_seqnos(self, place: int, table: Array) -> None:
+    def _note_seqnos(self, direction_id: int, table: Array) -> None:
         table = table[(table["marks"] & HAS_SEQNO) != 0][::-1]
         if not len(table):
             return
         _, latest, _ = distinct(table["vbucket_or_status"].astype(np.int64) << 16 | table["sid"])
-        last = self.last_seqno.setdefault(place, {})
+        last = self.last_seqno.setdefault(direction_id, {})
         found = table[latest]
         places = zip(found["vbucket_or_status"].tolist(), found["sid"].tolist(), strict=True)
         last.update(zip(places, found["seqno"].tolist(), strict=True))

@@ -65,7 +65,7 @@ class OnlyFrame(NamedTuple):
     """A frame in only one capture. ``of``: 0 for A, 1 for B."""
 
     of: int
-    place: int
+    direction_id: int
     row: Any
     cause: Absence
     lost: int = 0  #: bytes missing there in the other capture
@@ -113,7 +113,8 @@ class Comparison:
     def __init__(self, a: CaptureRows, b: CaptureRows) -> None:
         self.sides, self.linked = (a, b), list[Linked]()
         for pair in pairs(a, b):
-            there, back = (compared(a, b, place, pair.place_in_b(place)) for place in (2 * pair.a, 2 * pair.a + 1))
+            ways = 2 * pair.a, 2 * pair.a + 1
+            there, back = (compared(a, b, each, pair.direction_in_b(each)) for each in ways)
             self.linked.append(Linked(pair, (there, back), clock(there.later, back.later)))
         #: connections only in A, and only in B
         self.alone = (
@@ -135,9 +136,7 @@ class Comparison:
         """Return the streams of a direction with different last seqnos, by vbucket."""
         a, b = self.sides[0].last_seqno.get(way.a, {}), self.sides[1].last_seqno.get(way.b, {})
         return [
-            LastSeqno(*place, a.get(place), b.get(place))
-            for place in sorted(a.keys() | b.keys())
-            if a.get(place) != b.get(place)
+            LastSeqno(*key, a.get(key), b.get(key)) for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)
         ]
 
     def only(self, way: Way, of: int) -> Iterator[OnlyFrame]:
@@ -203,8 +202,8 @@ class _Judge:
             return Absence.OTHERWISE, 0
         if behind is None:
             return Absence.AFTER, 0
-        ends = self._other.ends.get(self._theirs)
-        return (Absence.BEFORE if before is None and ends is not None and not ends.syn else Absence.LEFT_OUT), 0
+        theirs = self._other.directions.get(self._theirs)
+        return (Absence.BEFORE if before is None and theirs is not None and not theirs.syn else Absence.LEFT_OUT), 0
 
 
 def seqno_of(row: Any) -> int | None:

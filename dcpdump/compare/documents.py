@@ -25,21 +25,21 @@ _VBUCKETS = 1 << 16
 
 
 class DocumentLosses:
-    """The losses of a capture by vbucket, from its parts and gaps. A place is 2 × connection + direction."""
+    """The losses of a capture by vbucket, from its parts and gaps. A direction id is 2 × connection + direction."""
 
     def __init__(self) -> None:
-        self._lost: Counter[int] = Counter()  # bytes, by place
-        self._unmeasured: set[int] = set()  # places with losses of unknown length
-        self._carried: set[int] = set()  # place << 16 | vbucket
+        self._lost: Counter[int] = Counter()  # bytes, by direction id
+        self._unmeasured: set[int] = set()  # directions with losses of unknown length
+        self._carried: set[int] = set()  # direction id << 16 | vbucket
         self._cut: Counter[int] = Counter()  # incomplete changes, which cannot be compared, by vbucket
 
     def look(self, part: Part) -> None:
         """Note the vbuckets of a part's directions, and its incomplete changes."""
         header = part.header
-        places = np.array([ends.place for ends in part.places], np.int64)[part.place]
+        direction_ids = np.array([direction.id for direction in part.directions], np.int64)[part.direction]
         asks = header.opcode == DCP_STREAM_REQ
         found = REQUEST[header.magic] & (asks | STREAMED[header.opcode])
-        carried = np.where(asks, places ^ 1, places) << 16 | header.vbucket_or_status
+        carried = np.where(asks, direction_ids ^ 1, direction_ids) << 16 | header.vbucket_or_status
         self._carried.update(np.unique(carried[found]).tolist())
         for row in part.records:
             if header.opcode[row] in DOCUMENTS and found[row]:
@@ -50,8 +50,8 @@ class DocumentLosses:
         for loss in gaps:
             lengths = [each.length for each in loss.sent]
             if None in lengths:
-                self._unmeasured.add(loss.ends.place)
-            self._lost[loss.ends.place] += sum(each or 0 for each in lengths)
+                self._unmeasured.add(loss.direction.id)
+            self._lost[loss.direction.id] += sum(each or 0 for each in lengths)
 
     @cached_property
     def doubtful(self) -> Array:
@@ -60,9 +60,9 @@ class DocumentLosses:
         lossy = self._unmeasured | set(self._lost)
         if lossy:
             found[:] = True
-            vbuckets, places = self._columns
+            vbuckets, direction_ids = self._columns
             found[vbuckets] = False
-            found[vbuckets[np.isin(places, list(lossy))]] = True
+            found[vbuckets[np.isin(direction_ids, list(lossy))]] = True
         found[list(self._cut)] = True
         return found
 
@@ -75,14 +75,14 @@ class DocumentLosses:
         if lossy & self._unmeasured:
             parts.append("lacks an unknown number of bytes")
         elif lossy:
-            parts.append(f"lacks {counted(sum(self._lost[place] for place in lossy), 'byte')}")
+            parts.append(f"lacks {counted(sum(self._lost[direction_id] for direction_id in lossy), 'byte')}")
         if self._cut[vbucket]:
             parts.append(f"has {counted(self._cut[vbucket], 'change')} that cannot be compared")
         return " and ".join(parts)
 
     @cached_property
     def _columns(self) -> tuple[Array, Array]:
-        """Return the vbuckets carried, and their places."""
+        """Return the vbuckets carried, and their direction ids."""
         carried = np.fromiter(self._carried, np.int64, len(self._carried))
         return carried & (_VBUCKETS - 1), carried >> 16
 

@@ -13,7 +13,7 @@ import numpy as np
 from dcpdump.batch.gather import Array
 from dcpdump.compare.capture_rows import HAS_SEQNO, CaptureRows, mixed, numbered
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Ends
+from dcpdump.record import Direction
 from dcpdump.spec.opcodes import DCP_SEQNO_ADVANCED
 from dcpdump.startup import dataclass
 
@@ -184,9 +184,9 @@ class Pair(NamedTuple):
     b: int
     turned: bool
 
-    def place_in_b(self, place: int) -> int:
-        """Return the place in B for a direction of A."""
-        return 2 * self.b + (place & 1 ^ self.turned)
+    def direction_in_b(self, direction_id: int) -> int:
+        """Return the id in B for a direction of A."""
+        return 2 * self.b + (direction_id & 1 ^ self.turned)
 
 
 class _Search:
@@ -219,20 +219,21 @@ class _Search:
 
     def _scores(self, column: _Column) -> dict[Pair, int]:
         """Return about how many frames two unpaired connections have in common that no third one has."""
-        left = [place for place in self._a.counts if place >> 1 not in self.found]
-        others = [place for place in self._b.counts if place >> 1 not in self._taken]
+        left = [direction_id for direction_id in self._a.counts if direction_id >> 1 not in self.found]
+        others = [direction_id for direction_id in self._b.counts if direction_id >> 1 not in self._taken]
         if not left or not others:
             return {}
         frames = max(sum(self._a.counts[each] for each in left), sum(self._b.counts[each] for each in others))
         mask = np.uint64((1 << (frames // _LOOKED_UP).bit_length()) - 1)
-        known, places = _known(self._a, left, column, mask)
+        known, direction_ids = _known(self._a, left, column, mask)
         counts: Counter[tuple[int, int]] = Counter()
-        for place in others:
-            for hashes in _hashes(self._b, place, column, mask):
+        for direction_id in others:
+            for hashes in _hashes(self._b, direction_id, column, mask):
                 at = np.minimum(np.searchsorted(known, hashes), max(0, len(known) - 1))
                 hit = at[known[at] == hashes] if len(known) else at[:0]
-                ours, sizes = np.unique(places[hit], return_counts=True)
-                counts.update({(each, place): size for each, size in zip(ours.tolist(), sizes.tolist(), strict=True)})
+                ours, sizes = np.unique(direction_ids[hit], return_counts=True)
+                found = zip(ours.tolist(), sizes.tolist(), strict=True)
+                counts.update({(each, direction_id): size for each, size in found})
         scores: Counter[Pair] = Counter()
         for (place_a, place_b), count in counts.items():
             scores[Pair(place_a >> 1, place_b >> 1, bool((place_a ^ place_b) & 1))] += count * (int(mask) + 1)
@@ -270,48 +271,48 @@ def _is_specific(rows: Array) -> Array:
 
 def _known(a: CaptureRows, left: Sequence[int], column: _Column, mask: np.uint64) -> tuple[Array, Array]:
     """Return hashes that only one connection of A has, sorted, and their direction."""
-    hashes, places = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
-    for place in left:
-        mine = np.unique(np.concatenate(list(_hashes(a, place, column, mask))))
+    hashes, direction_ids = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
+    for direction_id in left:
+        mine = np.unique(np.concatenate(list(_hashes(a, direction_id, column, mask))))
         hashes.append(mine)
-        places.append(np.full(len(mine), place))
+        direction_ids.append(np.full(len(mine), direction_id))
     every, first, counts = np.unique(np.concatenate(hashes), return_index=True, return_counts=True)
-    several = len({place >> 1 for place in a.counts}) > 1
+    several = len({direction_id >> 1 for direction_id in a.counts}) > 1
     keep = counts == 1 if several and (counts == 1).any() else counts > 0
-    return every[keep], np.concatenate(places)[first[keep]]
+    return every[keep], np.concatenate(direction_ids)[first[keep]]
 
 
-def _hashes(side: CaptureRows, place: int, column: _Column, mask: np.uint64) -> Iterator[Array]:
-    for start in range(0, side.counts[place], _ROWS):
-        hashes = column(side.rows(place, start, start + _ROWS))
+def _hashes(side: CaptureRows, direction_id: int, column: _Column, mask: np.uint64) -> Iterator[Array]:
+    for start in range(0, side.counts[direction_id], _ROWS):
+        hashes = column(side.rows(direction_id, start, start + _ROWS))
         yield hashes[(hashes & mask) == 0]
 
 
 def _by_addresses(a: CaptureRows, b: CaptureRows) -> Iterator[Pair]:
     """Yield connections with the same endpoints, the first with the first."""
-    others: dict[frozenset[str], list[Ends]] = {}
+    others: dict[frozenset[str], list[Direction]] = {}
     for number in b.connections:
-        theirs = ends_of(b, number)
+        theirs = direction_of(b, number)
         others.setdefault(frozenset((theirs.src, theirs.dst)), []).append(theirs)
     for number in a.connections:
-        mine = ends_of(a, number)
+        mine = direction_of(a, number)
         for theirs in others.get(frozenset((mine.src, mine.dst)), ()):
             yield Pair(number, theirs.connection, mine.src != theirs.src)
 
 
 def _alike(a: CaptureRows, b: CaptureRows, pair: Pair) -> int:
     """Return how many endpoints two connections have in common."""
-    mine, theirs = ends_of(a, pair.a), ends_of(b, pair.b)
+    mine, theirs = direction_of(a, pair.a), direction_of(b, pair.b)
     return len({mine.src, mine.dst} & {theirs.src, theirs.dst})
 
 
-def ends_of(side: CaptureRows, number: int) -> Ends:
+def direction_of(side: CaptureRows, number: int) -> Direction:
     """Return the endpoints of a connection, in the order of direction 0."""
-    ends = side.ends.get(2 * number)
-    if ends is not None:
-        return ends
-    other = side.ends[2 * number + 1]
-    return Ends(other.connection, 0, other.dst, other.src, other.syn)
+    found = side.directions.get(2 * number)
+    if found is not None:
+        return found
+    other = side.directions[2 * number + 1]
+    return Direction(other.connection, 0, other.dst, other.src, other.syn)
 
 
 # -- way: one direction of a connection in both captures, frame against frame, window by window -------
@@ -353,7 +354,7 @@ class _Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The comparison of one direction. ``a`` and ``b``: its places in both captures.
+    """The comparison of one direction. ``a`` and ``b``: its ids in both captures.
 
     ``only``: for A and B, the rows of frames that the other lacks, and the index in ``runs`` of each.
     """

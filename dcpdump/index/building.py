@@ -44,7 +44,7 @@ from dcpdump.index.columns import (
 )
 from dcpdump.net.batch import Batch
 from dcpdump.net.limits import DEFAULT, Limits
-from dcpdump.record import Ends, Record, own_seqno
+from dcpdump.record import Direction, Record, own_seqno
 from dcpdump.spec.header import STREAM_ID_LENGTH
 from dcpdump.startup import dataclass, field
 from dcpdump.tls.secrets import Secrets
@@ -54,8 +54,8 @@ from dcpdump.tls.secrets import Secrets
 _START = "start_seqno"
 
 
-def _columns_of(part: Part, ends: Array) -> dict[str, Array]:
-    """Return the columns of a part. ``ends``: the number of each of its directions among those of the index."""
+def _columns_of(part: Part, direction_ids: Array) -> dict[str, Array]:
+    """Return the columns of a part. ``direction_ids``: of its directions, the numbers among those of the index."""
     header, count = part.header, len(part)
     response = header.response
     planned, seqno, has_seqno = part.plan >= 0, np.zeros(count, np.uint64), np.zeros(count, bool)
@@ -84,7 +84,7 @@ def _columns_of(part: Part, ends: Array) -> dict[str, Array]:
         "magic": header.magic,
         "vbucket": np.where(response, 0, header.vbucket_or_status),
         "status": np.where(response, header.vbucket_or_status, 0),
-        "place": ends[part.place],
+        "direction": direction_ids[part.direction],
         "opaque": header.opaque,
         "stream_id": stream_id,
         "seqno": seqno,
@@ -420,7 +420,7 @@ class Update:
     blocks: list[KeptPlace] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     evicted: bool = False  #: memory had to be freed: earlier frames are made from the beginning only
-    ends: list[Ends] = field(default_factory=list)
+    directions: list[Direction] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
     idle: bool = False  #: no bytes come at the moment
     complete: bool = False
@@ -453,7 +453,7 @@ class Builder:
         self._given, self._options = given, options
         self._dissection = options.dissection(options.secrets)
         self._numbers: dict[int, int] = {}  # of directions, in the order seen
-        self._ends: list[Ends] = []  # the directions seen since the last update
+        self._directions: list[Direction] = []  # the directions seen since the last update
         self._size = BlockSize(options.block_bytes, min(options.first_bytes, options.block_bytes))
         self._blocks = self._read()
         self._number = 0  # of blocks
@@ -536,8 +536,8 @@ class Builder:
         return records
 
     def _append(self, part: Part) -> None:
-        self._ends += [ends for ends in part.places if ends.place not in self._numbers]
-        numbers = [self._numbers.setdefault(ends.place, len(self._numbers)) for ends in part.places]
+        self._directions += [direction for direction in part.directions if direction.id not in self._numbers]
+        numbers = [self._numbers.setdefault(direction.id, len(self._numbers)) for direction in part.directions]
         columns = _columns_of(part, np.array(numbers, np.uint32))
         self._given.columns.append(columns)
         self._frames += len(part)
@@ -550,6 +550,6 @@ class Builder:
         update.lost, update.skipped_bytes = tally.lost.values, tally.skipped_bytes
         update.begins_ns = self._begins_ns
         update.bytes_read = bytes_read() - self._before
-        update.ends, self._ends = self._ends, []
+        update.directions, self._directions = self._directions, []
         damage = [each for capture in self._given.captures for each in capture.damage]
         update.damage, self._known_damage = damage[self._known_damage :], len(damage)

@@ -27,7 +27,7 @@ from dcpdump.index.building import (
 )
 from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
 from dcpdump.processes import ForkedWorker, can_fork_alone, send_object, started
-from dcpdump.record import Ends, Record
+from dcpdump.record import Direction, Record
 from dcpdump.spec.header import STREAM_ID_LENGTH
 
 # -- the helper: another process, of a lower priority, that builds the index --------------------------
@@ -170,11 +170,11 @@ class _Header:
 class _ColumnRows:
     """Some rows of the columns, in the form of a part for masks on headers."""
 
-    def __init__(self, columns: Columns, places: Sequence[Ends], rows: slice) -> None:
-        self.places = places
+    def __init__(self, columns: Columns, directions: Sequence[Direction], rows: slice) -> None:
+        self.directions = directions
         self.first = int(rows.start) + 1  #: the number of the first frame
         self.header = _Header(columns, rows)
-        self.ts_ns, self.place, self.flags = columns.ts_ns[rows], columns.place[rows], columns.flags[rows]
+        self.ts_ns, self.direction, self.flags = columns.ts_ns[rows], columns.direction[rows], columns.flags[rows]
         self._stream_ids = columns.stream_id[rows]
 
     def __len__(self) -> int:
@@ -264,7 +264,7 @@ class CaptureIndex:
         self._blocks: list[KeptPlace] = []
         self._checkpoints = Checkpoints(options.memory)
         self._replay = Replay(self._blocks, self._checkpoints, self._spool, options)
-        self.ends: list[Ends] = []  #: the directions by the numbers in ``columns.place``
+        self.directions: list[Direction] = []  #: the directions by the numbers in ``columns.direction``
         self.damage: list[Damage] = []  #: of the captures, so far
         self.latest = Update()  #: how far it is
 
@@ -324,7 +324,7 @@ class CaptureIndex:
             wanted.window.start_ns = self.latest.begins_ns
         end = self.frames
         for start in range(max(first, 1) - 1, end, _STEP):
-            view = _ColumnRows(self.columns, self.ends, slice(start, min(start + _STEP, end)))
+            view = _ColumnRows(self.columns, self.directions, slice(start, min(start + _STEP, end)))
             sure, unsure = _by_columns(view, wanted)
             if not unsure.any():
                 yield _Matched(view.first, sure)
@@ -351,6 +351,6 @@ class CaptureIndex:
         for checkpoint in update.checkpoints:
             if self._checkpoints.add(checkpoint):
                 self._builder.double_distance()
-        self.ends += update.ends
+        self.directions += update.directions
         self.damage += update.damage
         self.latest, self._replay.complete = update, update.complete

@@ -44,7 +44,7 @@ _FRAME_COLUMNS: Mapping[str, _Kind] = {
     "magic": "B",
     "vbucket": "H",
     "status": "H",
-    "place": "I",
+    "direction": "I",
     "opaque": "I",
     "stream_id": "H",
     "seqno": "Q",
@@ -71,7 +71,7 @@ class Columns:
     magic: "Array"
     vbucket: "Array"  #: of a response, its request's; 0 without HAS_VBUCKET
     status: "Array"  #: of a response; else 0
-    place: "Array"  #: index in the index's ``ends``
+    direction: "Array"  #: index in the index's ``directions``
     opaque: "Array"
     stream_id: "Array"
     seqno: "Array"  #: of a snapshot marker or stream request its start

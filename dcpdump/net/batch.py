@@ -58,19 +58,19 @@ class Segments:
 
     __slots__ = (
         "_origins",
+        "direction_ids",
         "file",
         "files",
         "numbers",
         "offsets",
         "pieces",
-        "places",
         "rows",
         "singles",
         "times",
     )
 
     def __init__(self, batch: Batch | None = None) -> None:
-        self.places: list[int] = []  #: of each piece the direction: twice the number of its connection, plus 0 or 1
+        self.direction_ids: list[int] = []  #: of each piece: twice the number of its connection, plus 0 or 1
         self.offsets: list[int] = []  #: of its first byte in its direction
         self.pieces: list[bytes] = []
         self.rows: list[int] = []  #: row of the packet that brought it, in its batch and in these columns:
@@ -82,14 +82,14 @@ class Segments:
         self._origins: dict[int, tuple[Connection, bool]] = {}  # by direction: whether it was joined late
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.direction_ids)
 
     def put(self, side: ConnectionSide, piece: bytes, row: int) -> None:
         """Add bytes of a packet of the batch that continue their direction."""
-        place = side.place
-        if not self.places or self.places[-1] != place:
-            self._origins[place] = side.connection, side.stream.joined_late
-        self.places.append(place)
+        direction_id = side.direction_id
+        if not self.direction_ids or self.direction_ids[-1] != direction_id:
+            self._origins[direction_id] = side.connection, side.stream.joined_late
+        self.direction_ids.append(direction_id)
         self.offsets.append(side.stream.offset)
         self.pieces.append(piece)
         self.rows.append(row)
@@ -106,14 +106,14 @@ class Segments:
                 offset, pieces, numbers, times, file, _, late = event
             else:
                 break
-            place, first, count = 2 * connection.number + direction, len(self.rows), len(pieces)
-            self._origins[place] = connection, late
+            direction_id, first, count = 2 * connection.number + direction, len(self.rows), len(pieces)
+            self._origins[direction_id] = connection, late
             if not self.files or self.files[-1] != file:
                 self.files.append(file)
             for piece in pieces:
                 self.offsets.append(offset)
                 offset += len(piece)
-            self.places += [place] * count
+            self.direction_ids += [direction_id] * count
             self.pieces += pieces
             self.rows += range(first, first + count)
             self.numbers += numbers
@@ -133,19 +133,19 @@ class Segments:
 
         ``texts``: of each piece the segment of ``outer`` that completed it, its offset in the text, and the text.
         """
-        place = outer.places[at]
-        self._origins[place] = outer._origins[place][0], late
+        direction_id = outer.direction_ids[at]
+        self._origins[direction_id] = outer._origins[direction_id][0], late
         for each, offset, piece in texts:
-            self.places.append(place)
+            self.direction_ids.append(direction_id)
             self.offsets.append(offset)
             self.pieces.append(piece)
             self.rows.append(outer.rows[each])
 
     def event(self, at: int) -> Delivery:
         """Return a piece as the event that ``Connections.feed`` would return."""
-        place = self.places[at]
-        connection, late = self._origins[place]
-        return Delivery(connection, place % 2, Bytes(self.offsets[at], self.pieces[at], self.seen(at), late))
+        direction_id = self.direction_ids[at]
+        connection, late = self._origins[direction_id]
+        return Delivery(connection, direction_id % 2, Bytes(self.offsets[at], self.pieces[at], self.seen(at), late))
 
     def seen(self, at: int) -> Seen:
         """Return the packet that brought a piece."""

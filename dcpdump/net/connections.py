@@ -41,11 +41,11 @@ class ConnectionSide:
         "ahead",
         "connection",
         "direction",
+        "direction_id",
         "fin_ack",
         "fin_ns",
         "key",
         "other",
-        "place",
         "scheduled",
         "stream",
         "syns",
@@ -56,7 +56,7 @@ class ConnectionSide:
         self.key = key
         self.connection = connection
         self.direction = direction
-        self.place = 2 * connection.number + direction
+        self.direction_id = 2 * connection.number + direction
         self.stream = stream
         self.other = self
         self.ahead = False  # it acknowledged bytes before they were captured: reported once, not kept in states

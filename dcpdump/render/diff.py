@@ -20,11 +20,11 @@ from dcpdump.compare.comparison import (
     seqno_of,
 )
 from dcpdump.compare.documents import Document, DocumentDifferences, Documents, judged
-from dcpdump.compare.pairing import Way, ends_of
+from dcpdump.compare.pairing import Way, direction_of
 from dcpdump.escape import safe
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Json
-from dcpdump.redact import Redactor, redacted_ends
+from dcpdump.redact import Redactor, redacted_direction
 from dcpdump.render.column import ID, Column, ColumnSet, at, given, of
 from dcpdump.render.line import message_name
 from dcpdump.render.style import Line, LineKind
@@ -197,7 +197,7 @@ FRAMES = ColumnSet[_Frame](
 )
 ONLY = ColumnSet[_Frame](
     _F("only_in", lambda row: _NAMES[row[1].of]),
-    _F("connection", lambda row: row[1].place >> 1),
+    _F("connection", lambda row: row[1].direction_id >> 1),
     *_ROW,
     *of("cause=1.cause.value", meaning="the code of the evidence"),
     _F("why", _evidence),
@@ -289,8 +289,8 @@ class DiffRows:
         return " → ".join(self._ends(of, number))
 
     def _ends(self, of: int, number: int) -> tuple[str, str]:
-        ends = redacted_ends(ends_of(self._found.sides[of], number), self._redactor)
-        return ends.src, ends.dst
+        direction = redacted_direction(direction_of(self._found.sides[of], number), self._redactor)
+        return direction.src, direction.dst
 
     def _clock_text(self, each: Linked) -> str:
         found = each.clock or self._clock

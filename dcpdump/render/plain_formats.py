@@ -103,9 +103,9 @@ class _Sheet:
         # The fields before the vbucket are often the same together.
         self._groups = [header[:-4], *([slot] for slot in header[-4:]), *side_by_side(inner)]
         self._labels = {slot: slot.field.label for slot in header} | {slot: f"  {slot.field.label}" for slot in inner}
-        self._places = {slot: span(slot.at, slot.end, header=slot in header) for slot in self._labels}
+        self._spans = {slot: span(slot.at, slot.end, header=slot in header) for slot in self._labels}
         self._label = max(table.LABEL, *map(len, self._labels.values()))
-        self.narrow = max(table.OFFSET, *map(len, self._places.values()))
+        self.narrow = max(table.OFFSET, *map(len, self._spans.values()))
         self.has_value = layout.has_value
         self.key = f"{'Key':<{self._label}} "
         self.value = f"{'Value':<{self._label}} "
@@ -120,7 +120,7 @@ class _Sheet:
         known = self._rows.get(width)
         if known is None:
             begins = {
-                slot: f"{label:<{self._label}} {self._places[slot]:<{width}}: " for slot, label in self._labels.items()
+                slot: f"{label:<{self._label}} {self._spans[slot]:<{width}}: " for slot, label in self._labels.items()
             }
             first = self._groups[0][0]
             begins[first] = f"{self._title}\n{begins[first]}"
@@ -152,16 +152,14 @@ class PlainTable(PlainWriter):
         self._sheets: dict[PlainLayout, _Sheet] = {}
         self._ends: list[str] = []
         # Of the frame before, which is often of the same packet:
-        self._packet = -1
-        self._place = -1
-        self._file = ""
+        self._source_key = -1, -1, ""  # its packet, direction and file
         self._source = b""
         self._owners: dict[int, bytes] = {}  # of collections whose names are not known
 
     def begin(self, frames: PlainRows) -> None:
         """Prepare for the frames of a part."""
-        self._ends = [f"  {each.src} → {each.dst}  connection {each.connection}  packet " for each in frames.places]
-        self._packet = -1
+        self._ends = [f"  {each.src} → {each.dst}  connection {each.connection}  packet " for each in frames.directions]
+        self._source_key = -1, -1, ""
 
     def write(self, frames: PlainRows, out: list[bytes]) -> None:
         """Append the table of the frame that is loaded."""
@@ -189,12 +187,13 @@ class PlainTable(PlainWriter):
 
     def _source_of(self, frames: PlainRows) -> bytes:
         """Return the rest of the line of the place, the capture where there are several, and what was lost before."""
-        if frames.packet != self._packet or frames.place != self._place or frames.gap or frames.file != self._file:
+        source = frames.packet, frames.direction, frames.file
+        if frames.gap or source != self._source_key:
             # A loss before it is said of one frame, and not of the next.
-            self._packet, self._place, self._file = -1 if frames.gap else frames.packet, frames.place, frames.file
+            self._source_key = (-1, -1, "") if frames.gap else source
             file = f"  file {frames.file}" if self._names_file else ""
             lost = f"  after {frames.gap:,} bytes lost or skipped" if frames.gap else ""
-            self._source = f"{frames.time_text()}{self._ends[frames.place]}{frames.packet}{file}{lost}\n".encode()
+            self._source = f"{frames.time_text()}{self._ends[frames.direction]}{frames.packet}{file}{lost}\n".encode()
         return self._source
 
     def _owner(self, frames: PlainRows) -> bytes:
@@ -282,7 +281,8 @@ class PlainLine(PlainWriter):
         sentence = self._sentences.get(layout)
         if sentence is None:
             sentence = self._sentences[layout] = _Sentence(layout)
-        begin = f"#{frames.number} {frames.time_text()} c{frames.places[frames.place].connection}{sentence.begin}"
+        connection = frames.directions[frames.direction].connection
+        begin = f"#{frames.number} {frames.time_text()} c{connection}{sentence.begin}"
         out.append(begin.encode())
         words = [f", vb={frames.vbucket}".encode() if sentence.has_vbucket else b""]
         if layout.framed:
@@ -361,9 +361,7 @@ class PlainNdjson(PlainWriter):
             for value in range(8)
         ]
         # Of the frame before, which is often of the same packet, and of the same stream:
-        self._packet = -1
-        self._place = -1
-        self._file = ""
+        self._source_key = -1, -1, ""  # its packet, direction and file
         self._source = b""
         self._vbucket = -1
         self._opaque = -1
@@ -372,10 +370,10 @@ class PlainNdjson(PlainWriter):
     def begin(self, frames: PlainRows) -> None:
         """Prepare for the frames of a part."""
         self._ends = [
-            f'"connection": {ends.connection}, "src": {quoted(ends.src)}, "dst": {quoted(ends.dst)}'
-            for ends in frames.places
+            f'"connection": {direction.connection}, "src": {quoted(direction.src)}, "dst": {quoted(direction.dst)}'
+            for direction in frames.directions
         ]
-        self._packet = -1
+        self._source_key = -1, -1, ""
 
     def write(self, frames: PlainRows, out: list[bytes]) -> None:
         """Append the object of the frame that is loaded."""
@@ -421,11 +419,12 @@ class PlainNdjson(PlainWriter):
 
     def _source_of(self, frames: PlainRows) -> bytes:
         """Return the members for the packet and the direction."""
-        if frames.packet != self._packet or frames.place != self._place or frames.file != self._file:
-            self._packet, self._place, self._file = frames.packet, frames.place, frames.file
+        source = frames.packet, frames.direction, frames.file
+        if source != self._source_key:
+            self._source_key = source
             self._source = (
                 f'"packet": {frames.packet}, "file": {quoted(frames.file)}, '
-                f'"time": "{frames.time_text()}", {self._ends[frames.place]}, '.encode()
+                f'"time": "{frames.time_text()}", {self._ends[frames.direction]}, '.encode()
             )
         return self._source
 
@@ -507,16 +506,16 @@ class PlainCsv(PlainWriter):
 
     def _cells(self, frames: PlainRows) -> dict[str, str]:
         """Return what is in the cells that any frame may have."""
-        ends, layout = frames.places[frames.place], frames.layout
+        direction, layout = frames.directions[frames.direction], frames.layout
         value = frames.value[: self._limit] if self._limit >= 0 else frames.value
         return {
             "frame": str(frames.number),
             "packet": str(frames.packet),
             "file": _cell(frames.file),
             "time": frames.time_text(),
-            "connection": str(ends.connection),
-            "src": ends.src,
-            "dst": ends.dst,
+            "connection": str(direction.connection),
+            "src": direction.src,
+            "dst": direction.dst,
             "offset": str(frames.offset),
             "length": str(frames.length),
             "gap_before": str(frames.gap),

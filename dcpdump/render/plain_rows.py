@@ -129,17 +129,17 @@ class PlainRows:
 
     def __init__(self, part: "Part", wanted: Sequence[int]) -> None:
         self.count = len(wanted)
-        self.places = part.places
+        self.directions = part.directions
         self._data = part.data
         self._first = part.first
         self._names = part.names
         self._files = [safe(file) for file in part.files]
         # Of each of the frames that are wanted:
         self._wanted = wanted
-        names = ("row", "length", "offset", "gap_before", "packet", "ts_ns", "file", "place", "weak")
+        names = ("row", "length", "offset", "gap_before", "packet", "ts_ns", "file", "direction", "weak")
         columns: list[list[int]] = part.lists(names, wanted)
         self._rows, self._lengths, self._offsets, self._gaps = columns[:4]
-        self._packets, self._times, self._file_of, self._place_of, self._weak = columns[4:]
+        self._packets, self._times, self._file_of, self._direction_of, self._weak = columns[4:]
         self._second: int | None = None  # which _clock is the text of
         self._clock = ""
         self._time_ns: int | None = None  # which _time is the text of
@@ -151,7 +151,7 @@ class PlainRows:
         self.packet = 0
         self.ts_ns = 0
         self.file = ""
-        self.place = 0
+        self.direction = 0
         self.offset = 0
         self.length = 0
         self.gap = 0
@@ -217,7 +217,7 @@ class PlainRows:
         self.packet = self._packets[at]
         self.ts_ns = self._times[at]
         self.file = self._files[self._file_of[at]]
-        self.place = self._place_of[at]
+        self.direction = self._direction_of[at]
         self.offset = self._offsets[at]
         self.gap = self._gaps[at]
         self.inferred = row & INFERRED > 0
@@ -308,7 +308,7 @@ class PlainRows:
         """Return the name of its collection as known at this frame; empty where it is not."""
         if self.collection < 0 or not self._names:
             return ""
-        names = self._names.get(self.places[self.place].connection)
+        names = self._names.get(self.directions[self.direction].connection)
         return "" if names is None else names.path(self.collection, self.number) or ""
 
     def time_text(self) -> str:

@@ -198,15 +198,15 @@ def opcode_name(opcode: int, *, server: bool = False) -> str:
 
 def _ends(found: Statistics) -> list[CountedRow]:
     times: dict[int, TimedAmount] = {}  # of both directions
-    for ends, traffic in found.ends.items():
+    for direction, traffic in found.directions.items():
         if traffic.first_ns is not None and traffic.last_ns is not None:
-            times.setdefault(ends.connection, TimedAmount()).at(traffic.first_ns, traffic.last_ns)
+            times.setdefault(direction.connection, TimedAmount()).at(traffic.first_ns, traffic.last_ns)
     rows = []
-    for ends, traffic in found.ends.items():
-        client = found.clients.get(ends.connection, _NOBODY)
-        seconds = _seconds(times.get(ends.connection, TimedAmount()))
+    for direction, traffic in found.directions.items():
+        client = found.clients.get(direction.connection, _NOBODY)
+        seconds = _seconds(times.get(direction.connection, TimedAmount()))
         lasting = seconds if seconds >= _SHORTEST else None
-        rows.append(CountedRow(ends, (ends.connection, ends.direction), traffic, client, lasting))
+        rows.append(CountedRow(direction, (direction.connection, direction.side), traffic, client, lasting))
     return sorted(rows, key=lambda row: row.name)
 
 

@@ -129,12 +129,12 @@ class KeptFrames:
 
 def _kept(part: Part, row: int) -> _Kept:
     """Return the bytes of a frame, and the state that its record needs."""
-    ends = part.places[int(part.place[row])]
+    direction = part.directions[int(part.direction[row])]
     known = part.records.get(row)
     vbucket, asked = (
         (int(part.header.vbucket_or_status[row]), None) if known is None else (known.vbucket, known.request)
     )
-    place = ends.connection, ends.direction, ends.src, ends.dst
+    place = direction.connection, direction.side, direction.src, direction.dst
     return part.raw(row), Later(part.first + row, vbucket, asked, *place, False)
 
 
@@ -287,7 +287,7 @@ class Gathered:
         """Add the parts and gaps of a block."""
         for lost, gap in ((each, gap) for each in gaps for gap in each.sent if gap.reason != CARVED):
             if len(self.gaps) < _GAPS:
-                place = lost.ends.connection, lost.ends.direction, lost.gap.offset, gap.length
+                place = lost.direction.connection, lost.direction.side, lost.gap.offset, gap.length
                 self.gaps.append(LostBytes(*place, gap.reason, gap.seen.ts_ns))
             else:
                 self.more_gaps += 1

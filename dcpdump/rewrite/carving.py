@@ -21,7 +21,7 @@ from dcpdump.batch.scan import renumbered
 from dcpdump.capture.file import Capture
 from dcpdump.net.limits import DEFAULT, IN_ORDER, OUT_OF_ORDER, Limits
 from dcpdump.net.packet import Packet
-from dcpdump.record import Ends, Record
+from dcpdump.record import Direction, Record
 from dcpdump.rewrite.needed import (
     AROUND,
     BEHIND,
@@ -75,7 +75,7 @@ class _Tracing:
 
     def trace(self, block: Block) -> None:
         """Map the streams of a block's packets in the new survey to those in the old one."""
-        now = self.survey.places
+        now = self.survey.payloads
         for which, file in enumerate(block.files):
             numbers = now.noted(file, block.numbers[block.file == which])
             old, new = (places.columns(file, numbers) for places in (self._before, now))
@@ -92,23 +92,23 @@ class _Tracing:
 
     def placed(self, part: Part) -> Part:
         """Return frames with their old connections, directions and offsets."""
-        places = [self._place(ends) for ends in part.places]
-        shifts = np.array([self._shift(ends.place) for ends in part.places], np.int64)
-        of = part.place.tolist()
+        directions = [self._renumbered(direction) for direction in part.directions]
+        shifts = np.array([self._shift(direction.id) for direction in part.directions], np.int64)
+        of = part.direction.tolist()
         records = {
-            row: renumbered(record, connection=places[of[row]].connection) for row, record in part.records.items()
+            row: renumbered(record, connection=directions[of[row]].connection) for row, record in part.records.items()
         }
-        return replace(part, places=places, records=records, offset=part.offset + shifts[part.place])
+        return replace(part, directions=directions, records=records, offset=part.offset + shifts[part.direction])
 
-    def _place(self, ends: Ends) -> Ends:
-        before = self._origin.get(ends.place)
+    def _renumbered(self, direction: Direction) -> Direction:
+        before = self._origin.get(direction.id)
         if before is None:
-            return replace(ends, connection=_NO_CONNECTION)
-        return replace(ends, connection=before // 2, direction=before % 2)
+            return replace(direction, connection=_NO_CONNECTION)
+        return replace(direction, connection=before // 2, side=before % 2)
 
     def _shift(self, stream: int) -> int:
         """Return the difference between old and new offsets, for a stream captured from its middle."""
-        now = self.survey.places
+        now = self.survey.payloads
         found = self._packets.get(stream)
         if found is None or self.survey.texts(stream) is not None:  # TLS is decrypted from its beginning on
             return 0
@@ -126,8 +126,8 @@ class _PacketChoice:
     """The chosen packets of some connections."""
 
     def __init__(self, survey: PacketSurvey, needs: Mapping[int, NeededOfConnection]) -> None:
-        self._taken = {file: _taken(survey, needs, file) for file in survey.places.files}
-        for (file, number), (split, _) in survey.places.pieces.items():
+        self._taken = {file: _taken(survey, needs, file) for file in survey.payloads.files}
+        for (file, number), (split, _) in survey.payloads.pieces.items():
             stream, offset, _ = split.carried
             need = needs.get(stream // 2)
             if need is not None:
@@ -150,7 +150,7 @@ class _PacketChoice:
 
 def _taken(survey: PacketSurvey, needs: Mapping[int, NeededOfConnection], file: str) -> Array:
     """Return a mask of a file's chosen packets, fragments excluded."""
-    stream, offset, size = survey.places.columns(file)
+    stream, offset, size = survey.payloads.columns(file)
     taken = np.zeros(len(stream), bool)
     known = np.isin(stream // 2, list(needs))
     rows = np.flatnonzero(known)
@@ -212,7 +212,7 @@ class Carving:
             self._begin(block.begins_ns)
             self._take_all(self.dissector.feed_block(block))
         self._take_all(self.dissector.close_blocks())
-        self.dissector.places.close()
+        self.dissector.payloads.close()
         self._needs = {number: need for number, need in self._needs.items() if need.hashes.count}
         for need in self._needs.values():
             need.complete()
@@ -266,11 +266,11 @@ class Carving:
         """Note the chosen frames of each connection and direction, and their streams."""
         ends, streamed = part.end, _STREAMED[kind]
         streams = streamed | _STREAM_REQUEST[kind]
-        order = np.argsort(part.place, kind="stable")
-        for rows in np.split(order, np.flatnonzero(np.diff(part.place[order])) + 1):
-            of = part.places[int(part.place[rows[0]])]
+        order = np.argsort(part.direction, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(part.direction[order])) + 1):
+            of = part.directions[int(part.direction[rows[0]])]
             need = self._needs.setdefault(of.connection, NeededOfConnection())
-            need.want_frames(of.direction, part.offset[rows], ends[rows], chosen[rows])
+            need.want_frames(of.side, part.offset[rows], ends[rows], chosen[rows])
             for row in rows[streams[rows]][:1].tolist():
                 need.streams_from = min(need.streams_from, part.first + row)
             mine = rows[chosen[rows]]
@@ -286,14 +286,14 @@ class Carving:
         needed = asks | _STREAM_REQUEST[kind] | _SET_UP[kind]
         answers = chosen & header.response
         for row in np.flatnonzero(needed | answers).tolist():
-            of = part.places[int(part.place[row])]
+            of = part.directions[int(part.direction[row])]
             need, opcode, opaque = self._needs[of.connection], int(header.opcode[row]), int(header.opaque[row])
             if needed[row]:
-                span = DirectionRange(of.direction, int(part.offset[row]), int(ends[row]))
+                span = DirectionRange(of.side, int(part.offset[row]), int(ends[row]))
                 stream = _stream(part.record(row)) if opcode in STREAM_REQUESTS else opaque
                 need.note(NeededFrame(part.first + row, span, opcode, opaque, stream, bool(asks[row])))
             if answers[row]:
-                need.want_answered(of.direction, opcode, opaque)
+                need.want_answered(of.side, opcode, opaque)
 
     def _wrong(self) -> set[int]:
         """Return the connections whose packets decode to other frames than the chosen ones, and count all frames."""
@@ -302,15 +302,15 @@ class Carving:
         self.carried.clear()
         packets = (block.packets[row] for block in blocks_of(self._captures) for row in choice.rows(block))
         for part in _dry_run(
-            packets, self.dissector.places, self.order, self._limits, self.dissector.secrets.renewed()
+            packets, self.dissector.payloads, self.order, self._limits, self.dissector.secrets.renewed()
         ):
             ends, header = part.end, part.header
             document = _DOCUMENTS[header.opcode + 256 * header.server] & (header.key + header.value > 0)
-            for place in np.unique(part.place).tolist():
-                of, rows = part.places[place], np.flatnonzero(part.place == place)
+            for at in np.unique(part.direction).tolist():
+                of, rows = part.directions[at], np.flatnonzero(part.direction == at)
                 uses = np.full(len(rows), NEIGHBOUR)
                 if of.connection in found:
-                    uses = self._needs[of.connection].uses(of.direction, part.offset[rows], ends[rows])
+                    uses = self._needs[of.connection].uses(of.side, part.offset[rows], ends[rows])
                     found[of.connection].add(frame_hashes(part, rows[uses == CHOSEN]))
                 self.carried.update(zip(uses.tolist(), document[rows].tolist(), strict=True))
         return {number for number, need in self._needs.items() if need.hashes != found[number]}

@@ -46,22 +46,22 @@ def frame_hashes(part: Part, rows: Array) -> Array:
     plain = (part.plan >= 0) & keys.sound
     light = keys.split + 2 * (keys.split & part.knows(INFERRED)) + 4 * part.knows(UNDERLYING) + 8 * part.weak
     starts = part.start[rows]
-    ends = [(each.src, each.dst) for each in part.places]
+    addresses = [(each.src, each.dst) for each in part.directions]
     facts = zip(
         rows.tolist(),
         plain[rows].tolist(),
         starts.tolist(),
         (starts + part.length[rows]).tolist(),
         part.ts_ns[rows].tolist(),
-        part.place[rows].tolist(),
+        part.direction[rows].tolist(),
         light[rows].tolist(),
         strict=True,
     )
     data = part.data
     return np.array(
         [
-            hash((data[start:end], ts_ns, ends[place], lit)) if whole else _decoded_hash(part, row)
-            for row, whole, start, end, ts_ns, place, lit in facts
+            hash((data[start:end], ts_ns, addresses[at], lit)) if whole else _decoded_hash(part, row)
+            for row, whole, start, end, ts_ns, at, lit in facts
         ],
         np.int64,
     )

@@ -297,12 +297,12 @@ class _TextPlaces:
 
 
 class PacketSurvey(Dissection):
-    """A dissection of blocks; ask ``places`` and ``handshakes`` afterwards."""
+    """A dissection of blocks; ask ``payloads`` and ``handshakes`` afterwards."""
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._unsealing.places = {}
-        self.places = PayloadMap(self.connections, limits)
+        self.payloads = PayloadMap(self.connections, limits)
         self.handshakes = _Handshakes()
 
     def texts(self, stream: int) -> "_TextPlaces | None":
@@ -313,12 +313,12 @@ class PacketSurvey(Dissection):
     def _fed(self, packet: Packet) -> None:
         body = anatomy(packet, self._limits)
         flags = packet.data[body.segment[0] + _FLAGS] if body.segment is not None else 0
-        self.handshakes.note(packet, self.places.note(packet, body), flags)
+        self.handshakes.note(packet, self.payloads.note(packet, body), flags)
 
     def _took(self, block: Block, at: int, stop: int, segments: Segments) -> None:
         for row in segments.singles:
-            self.places.note(block.packets[row], anatomy(block.packets[row], self._limits))
-        streams = self.places.note_run(block, at, stop, segments.rows, segments.offsets)
-        for place in dict.fromkeys(segments.places):
-            self.places.settle(place)
+            self.payloads.note(block.packets[row], anatomy(block.packets[row], self._limits))
+        streams = self.payloads.note_run(block, at, stop, segments.rows, segments.offsets)
+        for direction_id in dict.fromkeys(segments.direction_ids):
+            self.payloads.settle(direction_id)
         self.handshakes.note_run(block, at, streams)

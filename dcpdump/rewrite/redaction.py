@@ -144,11 +144,11 @@ class _FramePlace(NamedTuple):
 
 def places_of(part: Part) -> Iterator[_FramePlace]:
     """Yield the places of a part's frames."""
-    ends = [(each.connection, each.direction) for each in part.places]
+    directions = [(each.connection, each.side) for each in part.directions]
     columns = part.offset, part.length, part.gap_before, part.packet, part.ts_ns
-    rows = zip(part.place.tolist(), *(column.tolist() for column in columns), strict=True)
+    rows = zip(part.direction.tolist(), *(column.tolist() for column in columns), strict=True)
     for number, (place, *facts) in enumerate(rows, part.first):
-        yield _FramePlace(number, *ends[place], *facts)
+        yield _FramePlace(number, *directions[place], *facts)
 
 
 def plain_proof_hash(place: _FramePlace, plain: Plain, data: bytes) -> int:
@@ -245,16 +245,16 @@ class Redaction:
         self._full = full
         self._concealer = Concealer(words, full=full)
         self._addresses = Addresses(words) if full else None
-        self._places = self.dissector.places
+        self._payloads = self.dissector.payloads
         self._search = _Search()
         self._frames: array[int] = array("q")
 
     def survey(self) -> None:
         """Read all captures, and conceal every frame."""
         for part in _parts(self.dissector, self._captures):
-            self.dissector.framed.update(ends.place for ends in part.places)
+            self.dissector.framed.update(direction.id for direction in part.directions)
             self._take(part)
-        self._places.close()
+        self._payloads.close()
 
     def _take(self, part: Part) -> None:
         for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
@@ -287,7 +287,7 @@ class Redaction:
     def _payload(self, packet: Packet, body: HeaderOffsets) -> bytes:
         if body.fragment:
             return self._fragment(packet)
-        stream, offset, _ = self._places.of(packet.file, packet.number)
+        stream, offset, _ = self._payloads.of(packet.file, packet.number)
         if stream == NOWHERE or body.segment is None:
             return b""
         _, start, end = body.segment
@@ -304,7 +304,7 @@ class Redaction:
 
     def _fragment(self, packet: Packet) -> bytes:
         """Return the replacement of an IP fragment's payload: a piece of a segment, its TCP header included."""
-        piece = self._places.pieces.get((packet.file, packet.number))
+        piece = self._payloads.pieces.get((packet.file, packet.number))
         if piece is None:
             return b""
         split, start = piece

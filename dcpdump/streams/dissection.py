@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, ends_of
+from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, direction_of
 from dcpdump.batch.document_runs import (
     RowRun,
     Single,
@@ -26,7 +26,7 @@ from dcpdump.net.connections import Delivery
 from dcpdump.net.event import End, TcpChange
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Ends, Record
+from dcpdump.record import Direction, Record
 from dcpdump.spec import choose, find
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
@@ -192,7 +192,7 @@ _KNOWN: dict[tuple[bytes, bytes, int], _Form] = {}
 
 def plain_event(single: Single, number: int) -> FrameEvent:
     """Return the event of a complete message, which is frame ``number``."""
-    data, place = single.data, single.place
+    data, direction_id = single.data, single.direction_id
     length = len(data)
     alike = data[:_WORD], data[HEADER_LENGTH:_VERSION_END] if data[1] == DCP_SNAPSHOT_MARKER else b"", length
     form = _KNOWN.get(alike)
@@ -203,7 +203,7 @@ def plain_event(single: Single, number: int) -> FrameEvent:
     ts_ns = None if single.ts_ns == NO_TIME else single.ts_ns
     if form is None:
         raw = RawFrame(data, unpack_header(data), where=Where(ts_ns=ts_ns))
-        record = Record(number, decode(raw), Meaning(), None, None, place >> 1, place & 1, "", "")
+        record = Record(number, decode(raw), Meaning(), None, None, direction_id >> 1, direction_id & 1, "", "")
         return event_of(record)._replace(record=None)
     fields, shape, header, response, value_at = form
     read = fields.unpack_from(data)
@@ -211,9 +211,9 @@ def plain_event(single: Single, number: int) -> FrameEvent:
     tagged = header.framing_length and fields is not _NUMBERS
     stream_id, values = (read[3], read[4:]) if tagged else (0, read[3:])
     return _row(FrameEvent, (
-        number, ts_ns, place >> 1, place & 1, header.magic, header.opcode, response, False, either, opaque, cas,
-        header.datatype, length, stream_id, None if shape.own < 0 else values[shape.own], shape, values, data,
-        header.key_at, value_at, header.value_length, 0, True, False, None, None,
+        number, ts_ns, direction_id >> 1, direction_id & 1, header.magic, header.opcode, response, False, either,
+        opaque, cas, header.datatype, length, stream_id, None if shape.own < 0 else values[shape.own], shape, values,
+        data, header.key_at, value_at, header.value_length, 0, True, False, None, None,
     ))  # fmt: skip
 
 
@@ -228,40 +228,43 @@ class RunPiece:
     evidence, or follow missing bytes.
     """
 
-    def __init__(self, frames: Frames, first: int, places: dict[int, Ends], decoded: dict[int, Record]) -> None:
+    def __init__(
+        self, frames: Frames, first: int, directions: dict[int, Direction], decoded: dict[int, Record]
+    ) -> None:
         self.first = first
-        self._frames, self._places, self._decoded = frames, places, decoded
+        self._frames, self._directions, self._decoded = frames, directions, decoded
 
     def __len__(self) -> int:
         return len(self._frames)
 
     @property
-    def places(self) -> Sequence[Ends]:
+    def directions(self) -> Sequence[Direction]:
         """Return the directions that its frames are of."""
-        return list(self._places.values())
+        return list(self._directions.values())
 
     @property
     def files(self) -> Sequence[str]:
         """Return the files that its frames are of."""
         return list(dict.fromkeys(self._frames.files))
 
-    def sources(self) -> Iterable[tuple[str, Ends, bool]]:
+    def sources(self) -> Iterable[tuple[str, Direction, bool]]:
         """Return each file with each direction, and whether bytes are missing before its first frame, in order."""
         frames, found, by = self._frames, dict[tuple[str, int], bool](), 0
-        for place, gap, end in zip(frames.places, frames.gaps, [*frames.begins[1:], frames.size], strict=True):
+        stops = [*frames.begins[1:], frames.size]
+        for direction_id, gap, end in zip(frames.direction_ids, frames.gaps, stops, strict=True):
             torn = gap > 0
             while by < len(frames.bounds) and frames.bounds[by] <= end:
-                found.setdefault((frames.files[by], place), torn)
+                found.setdefault((frames.files[by], direction_id), torn)
                 torn, by = False, by + 1
-        return [(file, self._places[place], torn) for (file, place), torn in found.items()]
+        return [(file, self._directions[direction_id], torn) for (file, direction_id), torn in found.items()]
 
     def gaps(self) -> dict[int, int]:
         """Return the rows before which bytes are no frame, and how many."""
         return {row: gap for row, gap in zip(self._frames.firsts, self._frames.gaps, strict=True) if gap}
 
-    def offsets_of(self, place: int) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the rows of one of ``places``, and where each begins in its direction."""
-        return offsets_of(self._frames, list(self._places)[place])
+    def offsets_of(self, at: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the rows of one of ``directions``, and where each begins in its direction."""
+        return offsets_of(self._frames, list(self._directions)[at])
 
     @property
     def times(self) -> tuple[int, int, bool]:
@@ -315,7 +318,7 @@ def piece_of(part: "Part") -> RunPiece:
 
     decoded = {row: part.record(row) for row, each in part.records.items() if not isinstance(each, Later)}
     decoded.update((row, part.record(row)) for row in part.weak.nonzero()[0].tolist())
-    return RunPiece(part.frames(), part.first, {ends.place: ends for ends in part.places}, decoded)
+    return RunPiece(part.frames(), part.first, {direction.id: direction for direction in part.directions}, decoded)
 
 
 class RunDissection(EndsWatching[RunPiece]):
@@ -336,8 +339,9 @@ class RunDissection(EndsWatching[RunPiece]):
         decoded: dict[int, Record] = {}
         at, count = -1, len(frames)
         while (at := scan.next(at + 1)) < count:
-            place = scan.place()
-            decoded[at] = self._record(involved[place >> 1], place & 1, scan.raw(at), first + at)
+            direction_id = scan.direction_id()
+            decoded[at] = self._record(involved[direction_id >> 1], direction_id & 1, scan.raw(at), first + at)
         self.tally.dcp_frames += scan.dcp
-        places = {place: ends_of(involved[place >> 1], place & 1) for place in dict.fromkeys(frames.places)}
-        return RunPiece(frames, first, places, decoded)
+        ids = dict.fromkeys(frames.direction_ids)
+        directions = {each: direction_of(involved[each >> 1], each & 1) for each in ids}
+        return RunPiece(frames, first, directions, decoded)

@@ -33,7 +33,7 @@ class PendingLosses:
     def add(self, losses: Iterable[Lost]) -> None:
         """Keep losses. Those of one direction come in the order of its bytes."""
         for loss in losses:
-            self._of.setdefault((loss.ends.connection, loss.ends.direction), deque()).append((self._count, loss))
+            self._of.setdefault((loss.direction.connection, loss.direction.side), deque()).append((self._count, loss))
             self._count += 1
 
     def before(self, piece: RunPiece) -> dict[int, Before]:
@@ -43,12 +43,12 @@ class PendingLosses:
         """
         gaps = piece.gaps()
         found = {row: Before(length, Missed(skipped=length)) for row, length in gaps.items()}
-        for place, ends in enumerate(piece.places) if self._of else ():
-            pending = self._of.get((ends.connection, ends.direction))
+        for at, direction in enumerate(piece.directions) if self._of else ():
+            pending = self._of.get((direction.connection, direction.side))
             if pending:
-                _place(pending, *piece.offsets_of(place), gaps, found)
+                _place(pending, *piece.offsets_of(at), gaps, found)
                 if not pending:
-                    del self._of[ends.connection, ends.direction]
+                    del self._of[direction.connection, direction.side]
         return found
 
     def take(self, connection: int | None = None) -> list[Lost]:
@@ -151,14 +151,14 @@ class Succession:
     def take(self, pieces: Iterable[RunPiece]) -> None:
         """Note the connections that continue from one file into another."""
         for piece in pieces:
-            directions = ((ends.connection, ends.direction) for ends in piece.places)
+            directions = ((direction.connection, direction.side) for direction in piece.directions)
             if len(piece.files) == 1 and all(self._latest.get(each) == piece.files[0] for each in directions):
                 continue  # as nearly always
-            for name, ends, torn in piece.sources():
-                direction = ends.connection, ends.direction
-                before = self._latest.get(direction)
+            for name, direction, torn in piece.sources():
+                key = direction.connection, direction.side
+                before = self._latest.get(key)
                 if before != name:
-                    self._latest[direction] = name
+                    self._latest[key] = name
                     if before is not None:
                         (self._torn if torn else self._joined).add((before, name))
 
@@ -366,8 +366,8 @@ class Feed:
         self._dissection.gaps.clear()
         self.succession.take(pieces)
         for piece in pieces:
-            for ends in piece.places:
-                self._ledger.meet(ends)
+            for direction in piece.directions:
+                self._ledger.meet(direction)
             if len(piece):
                 first_ns, last_ns, rises = piece.times
                 in_order &= first_ns >= self._latest and rises
@@ -436,8 +436,8 @@ class Feed:
 
     def _lose(self, losses: Sequence[Lost], lose: Lose | None) -> None:
         for loss in losses:
-            ends = loss.ends
-            (lose or self._ledger.lose)(ends.connection, ends.direction, before_of([loss]), loss.gap.seen.ts_ns)
+            direction = loss.direction
+            (lose or self._ledger.lose)(direction.connection, direction.side, before_of([loss]), loss.gap.seen.ts_ns)
 
     def _end(self) -> None:
         """Tell the ledger which connections have ended."""

@@ -6,7 +6,7 @@ Code that needs a frame before it is learnt calls the steps of ``feed``: ``arriv
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from dcpdump.record import Ends
+from dcpdump.record import Direction
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, CACHE_TRANSFER, CLOSED, DISK, DUPLICATES, HISTORY
 from dcpdump.spec.statuses import SUCCESS
@@ -347,13 +347,13 @@ class Ledger:
         """How many streams there were, with those that were evicted."""
         return len(self.streams) + self.evicted_streams
 
-    def meet(self, ends: Ends) -> None:
+    def meet(self, direction: Direction) -> None:
         """Note who the ends of a connection are."""
-        connection = self._connection(ends.connection)
+        connection = self._connection(direction.connection)
         if not connection.src:
-            src, dst = (ends.src, ends.dst) if ends.direction == 0 else (ends.dst, ends.src)
-            connection.src, connection.dst, connection.syn = src, dst, ends.syn
-            if ends.carved:
+            src, dst = (direction.src, direction.dst) if direction.side == 0 else (direction.dst, direction.src)
+            connection.src, connection.dst, connection.syn = src, dst, direction.syn
+            if direction.carved:
                 connection.leave_out()
 
     def feed(self, frame: FrameEvent) -> Stream | None:

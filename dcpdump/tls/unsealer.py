@@ -272,7 +272,7 @@ class Unsealer:
 
         Return the first segment not used, and the events that follow these texts.
         """
-        direction = segments.places[at] & 1
+        direction = segments.direction_ids[at] & 1
         side = self._sides[direction]
         if side is None or not side.steady:
             return at + 1, self.feed(direction, segments.event(at).event)

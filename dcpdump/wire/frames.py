@@ -40,6 +40,7 @@ class Frames:
         "begins",
         "bounds",
         "count",
+        "direction_ids",
         "fault",
         "files",
         "firsts",
@@ -50,7 +51,6 @@ class Frames:
         "offsets",
         "packets",
         "pieces",
-        "places",
         "size",
         "times",
         "weak",
@@ -72,7 +72,7 @@ class Frames:
         self.firsts: list[int] = []  #: the number of its first frame
         self.offsets: list[int] = []  #: where that frame begins in its direction
         self.gaps: list[int] = []  #: bytes that were lost or skipped before it
-        self.places: list[int] = []  #: the number of the direction, which the caller chooses
+        self.direction_ids: list[int] = []  #: the number of the direction, which the caller chooses
         self.weak: list[bool] = []  #: found on weak evidence
 
         self.need = HEADER_LENGTH  #: after ``cut``: how many bytes, from the first that is left, the next frame needs
@@ -95,11 +95,11 @@ class Frames:
             [memoryview(piece)[: end - begin] for piece, begin, end in zip(self.pieces, self.begins, ends, strict=True)]
         )
 
-    def add(self, raw: RawFrame, place: int) -> None:
+    def add(self, raw: RawFrame, direction_id: int) -> None:
         """Add one frame, which may have bytes missing."""
         if raw.holes or len(raw.data) < raw.length:
             self.odd[self.count] = raw
-        self._run(raw.data, 1, len(raw.data), place)
+        self._run(raw.data, 1, len(raw.data), direction_id)
         if len(raw.data) > HEADER_LENGTH + _LONG:
             header = raw.header
             if _LISTING[header.opcode]:
@@ -119,7 +119,7 @@ class Frames:
         self.times.append(ts_ns)
         self.files.append(file)
 
-    def cut(self, data: bytes, offset: int, gap: int, place: int) -> int:
+    def cut(self, data: bytes, offset: int, gap: int, direction_id: int) -> int:
         """Add the complete frames at the beginning of ``data``, whose offset in its direction is ``offset``.
 
         Return their size in bytes; -1 where a header is not one of a frame: then nothing is added.
@@ -160,18 +160,18 @@ class Frames:
             self.fault = at
             return -1
         if at:
-            self._run(data, count, at, place)
+            self._run(data, count, at, direction_id)
             self.listing += listing
             self.offsets.append(offset)
             self.gaps.append(gap)
             self.weak.append(False)
         return at
 
-    def _run(self, piece: bytes, count: int, size: int, place: int) -> None:
+    def _run(self, piece: bytes, count: int, size: int, direction_id: int) -> None:
         self.pieces.append(piece)
         self.begins.append(self.size)
         self.firsts.append(self.count)
-        self.places.append(place)
+        self.direction_ids.append(direction_id)
         self.count += count
         self.size += size
 

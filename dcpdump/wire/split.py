@@ -293,11 +293,11 @@ class FrameSplitter:
         """Whether ``cut_many`` may be called: boundaries are known, nothing is doubtful, and no held byte was lost."""
         return self._state == CUT and not (self._pending.holes or self._confidence or self.foreign)
 
-    def cut_many(self, pieces: list[bytes], frames: Frames, place: int) -> int:
+    def cut_many(self, pieces: list[bytes], frames: Frames, direction_id: int) -> int:
         """Take contiguous pieces as ``feed`` does, but cut many frames at once, and add them to ``frames``.
 
         Only for a splitter that is ``ready``. Return how many bytes the frames have, those held before included; -1
-        where a header is not ordinary: then nothing was taken. ``place`` is this direction's number in ``frames``.
+        where a header is not ordinary: then nothing was taken. ``frames`` notes ``direction_id``.
         Afterwards the caller names with ``mark`` the packet that brought the bytes that are still pending.
         """
         pending, have = self._pending, len(self._pending.data)
@@ -308,7 +308,7 @@ class FrameSplitter:
         if have:
             pieces = [bytes(pending.data), *pieces]
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        used = frames.cut(data, pending.offset, self._lost, place)
+        used = frames.cut(data, pending.offset, self._lost, direction_id)
         if used < 0:
             return used
         if used:

@@ -106,7 +106,7 @@ def test_before_a_piece_is_made_it_is_known_what_its_packets_carry(shape: Callab
         for parts in survey.feed_block(block):
             known = set(carried(survey, block))
             for part in parts:
-                assert {2 * ends.connection + ends.direction for ends in part.places} <= known
+                assert {direction.id for direction in part.directions} <= known
 
 
 class _SmallWatching(Watching):
@@ -138,7 +138,7 @@ def judged(dissection: Watching, captured: list[Packet]) -> tuple[list[Json], li
 def carried(survey: PacketSurvey, block: Block) -> list[int]:
     """Return the directions of the packets of a block, as far as they are known."""
     file = block.files[0]
-    streams: list[int] = survey.places.columns(file, survey.places.noted(file, block.numbers)).stream.tolist()
+    streams: list[int] = survey.payloads.columns(file, survey.payloads.noted(file, block.numbers)).stream.tolist()
     return streams
 
 

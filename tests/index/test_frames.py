@@ -99,8 +99,8 @@ def check_columns(index: CaptureIndex, records: Sequence[Record]) -> None:
     assert known(columns, HAS_SEQNO, columns.seqno) == [seqno_of(each) for each in records]
     whole = [each.raw.length == len(each.raw.data) and not each.raw.holes for each in frames]
     assert (columns.flags & ODD == 0).tolist() == whole
-    ends = [index.ends[place] for place in columns.place.tolist()]
-    assert [(each.connection, each.direction, each.src, each.dst) for each in ends] == [
+    found = [index.directions[at] for at in columns.direction.tolist()]
+    assert [(each.connection, each.side, each.src, each.dst) for each in found] == [
         (each.connection, each.direction, each.src, each.dst) for each in records
     ]
     answers = {each.number: each.request.frame for each in records if each.request is not None}

@@ -22,9 +22,9 @@ Known = tuple[dict[str, list[list[int]]], dict[str, list[int]]]
 
 def known(survey: PacketSurvey) -> Known:
     """Return what every packet carries, and which open connections."""
-    places = survey.places
-    places.close()
-    columns = {file: [column.tolist() for column in places.columns(file)] for file in places.files}
+    payloads = survey.payloads
+    payloads.close()
+    columns = {file: [column.tolist() for column in payloads.columns(file)] for file in payloads.files}
     return columns, {file: numbers.tolist() for file, numbers in survey.handshakes.packets.items()}
 
 

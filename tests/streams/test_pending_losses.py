@@ -25,7 +25,7 @@ def part() -> Part:
 def lost(part: Part, row: int, past: int, length: int | None) -> Lost:
     """Return a loss in the direction of a row, so many bytes past its beginning."""
     gap = Gap(int(part.offset[row]) + past, length, "", Seen(1, None))
-    return Lost(part.places[int(part.place[row])], gap, (gap,))
+    return Lost(part.directions[int(part.direction[row])], gap, (gap,))
 
 
 def test_a_loss_of_unknown_size_stands_before_the_frame_that_begins_there(part: Part) -> None:

@@ -49,8 +49,8 @@ def many_at_once(packets: Sequence[Packet], keylog: bytes, size: int) -> tuple[l
     frames: list[Frame] = []
     for part in parts:
         for row in range(len(part)):
-            ends, raw = part.places[int(part.place[row])], part.raw(row)
-            frames.append((ends.connection, ends.direction, raw.offset, raw.gap_before, raw.data))
+            direction, raw = part.directions[int(part.direction[row])], part.raw(row)
+            frames.append((direction.connection, direction.side, raw.offset, raw.gap_before, raw.data))
     return frames, dissection
 
 
