@@ -25,7 +25,7 @@ from dcpdump.wire.session import Session
 from dcpdump.wire.split import Cut, FrameSplitter, Skipped, Why
 
 if TYPE_CHECKING:
-    from dcpdump.tls.side import Places
+    from dcpdump.tls.side import TextOffsets
     from dcpdump.tls.unsealer import Unsealer
 
 
@@ -49,7 +49,7 @@ class _Unsealing:
         self.secrets = secrets
         self.tls_reports: dict[int, TlsReport] = {}
         self.any = False  #: whether there is any TLS connection
-        self.places: dict[int, Places] | None = None  #: text offsets of records, by 2 × connection + direction
+        self.text_offsets: dict[int, TextOffsets] | None = None  #: of records, by 2 × connection + direction
         self._tally = tally
         self._growth = secrets.growth
 
@@ -123,9 +123,9 @@ class _Unsealing:
         events = conversation.tls.close()
         self.count(conversation)
         for direction in (0, 1):
-            places = conversation.tls.places(direction)
-            if places is not None and self.places is not None:
-                self.places[2 * conversation.connection.number + direction] = places
+            text_offsets = conversation.tls.text_offsets(direction)
+            if text_offsets is not None and self.text_offsets is not None:
+                self.text_offsets[2 * conversation.connection.number + direction] = text_offsets
         if len(self.tls_reports) < _KEPT:
             self.tls_reports[conversation.connection.number] = _named(conversation, conversation.tls)
         return events
@@ -156,7 +156,7 @@ class _Unsealing:
         # here: most captures have no TLS
         from dcpdump.tls.unsealer import Unsealer
 
-        found = Unsealer(self.secrets, late=late, traces=self.places is not None)
+        found = Unsealer(self.secrets, late=late, traces=self.text_offsets is not None)
         if late:
             conversation.suspect = found
         else:

@@ -157,7 +157,7 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
     frame, header, meaning = record.frame, record.frame.header, record.meaning
     out: Json = {}
     if record.connection is not None:
-        out |= _place(record)
+        out |= _origin_json(record)
     out["length"] = frame.raw.length
     if record.connection is not None:
         out["gap_before"] = frame.raw.gap_before
@@ -210,12 +210,12 @@ def _leave_out_what_is_cut(out: Json, size: int) -> None:
             out.pop(name, None)
 
 
-def _place(record: Record) -> Json:
+def _origin_json(record: Record) -> Json:
     raw = record.frame.raw
-    place: Json = {"frame": record.number, "packet": raw.where.packet, "file": safe(raw.where.file)}
+    origin: Json = {"frame": record.number, "packet": raw.where.packet, "file": safe(raw.where.file)}
     if raw.where.ts_ns is not None:
-        place["time"] = iso_time(raw.where.ts_ns)
-    return place | {
+        origin["time"] = iso_time(raw.where.ts_ns)
+    return origin | {
         "connection": record.connection,
         "src": record.src,
         "dst": record.dst,

@@ -154,7 +154,7 @@ _LETTERS = bytes(_SIGNS[byte % 52] for byte in range(256))
 _DIGITS = bytes(b"123456789"[byte % 9] for byte in range(256))
 
 
-_PLACES = {sign: place for place, sign in enumerate(_SIGNS)}
+_NUMBER_OF = {sign: number for number, sign in enumerate(_SIGNS)}
 _BITS = 6  #: of a sign
 _SHORT = 10  #: bytes; longer texts practically never share a hash
 _ROUNDS = 4
@@ -187,13 +187,13 @@ class Pseudonyms:
         half = _BITS * size // 2
         number = 0
         for sign in text:
-            number = number << _BITS | _PLACES[sign]
+            number = number << _BITS | _NUMBER_OF[sign]
         left, right = number >> half, number & (1 << half) - 1
         for turn in range(_ROUNDS):
             drawn = int.from_bytes(self.noise(b"%d %d %d" % (size, turn, right), 4), "big")
             left, right = right, left ^ drawn & (1 << half) - 1
         number = left << half | right
-        return bytes(_SIGNS[number >> _BITS * place & 63] for place in range(size))
+        return bytes(_SIGNS[number >> _BITS * at & 63] for at in range(size))
 
     def letters(self, text: bytes) -> bytes:
         """Return a text of the same length, of letters: neither JSON nor a number."""

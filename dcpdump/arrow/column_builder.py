@@ -23,7 +23,7 @@ def fitted(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, list[int
         return pa.array(values, kind), []
     except _MISFITS:
         pairs = [_fit(value, kind) for value in values]
-    misfits = [place for place, (_, fits) in enumerate(pairs) if not fits]
+    misfits = [at for at, (_, fits) in enumerate(pairs) if not fits]
     return pa.array([value for value, _ in pairs], kind), misfits
 
 
@@ -209,7 +209,7 @@ class ColumnBuilder:
             self.numbers(name, np.array(rows)[there], fitting)
         else:
             self.pick(name, np.array(rows), array)
-        return [rows[place] for place in misfits]
+        return [rows[at] for at in misfits]
 
     def batch(self) -> pa.RecordBatch:
         """Return the batch."""

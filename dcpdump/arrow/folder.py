@@ -368,10 +368,10 @@ class ReceivedBatches:
         with pa.ipc.open_stream(pa.py_buffer(bytes(data))) as stream:
             found = stream.read_next_batch()
         self.cut += int(found.schema.metadata[_CUT])
-        places = {name: at for at, name in enumerate(found.schema.names)}
+        at_of = {name: at for at, name in enumerate(found.schema.names)}
         columns = [
-            self._column(field, found.column(places[field.name]))
-            if field.name in places
+            self._column(field, found.column(at_of[field.name]))
+            if field.name in at_of
             else self._vocabulary.nothing(field, found.num_rows)
             for field in self._schema
         ]

@@ -190,15 +190,15 @@ class Values:
     def _try_json(self, rows: Array) -> None:
         """Check the JSON of values in place."""
         starts, ends = self._end[rows].tolist(), (self._end[rows] + self.length[rows]).tolist()
-        for place, fault in json_faults(self._part.data, starts, ends).items():
-            self.faults[int(rows[place])] = Fault.NOT_JSON, fault
+        for position, fault in json_faults(self._part.data, starts, ends).items():
+            self.faults[int(rows[position])] = Fault.NOT_JSON, fault
 
-    def put_faults(self, columns: ColumnBuilder, rows: Array, place: Array) -> None:
+    def put_faults(self, columns: ColumnBuilder, rows: Array, position: Array) -> None:
         """Put faults of values into columns; a hint if the datatype may describe a value that was not sent."""
         rows = rows[self.faulty[rows]]
         hinted = self._part.knows(UNDERLYING)[rows]
         if hinted.any():
-            columns.pick("hints", place[rows[hinted]], pa.array([[LEFT_OUT]], schema.WORDS), hinted.nonzero()[0] * 0)
+            columns.pick("hints", position[rows[hinted]], pa.array([[LEFT_OUT]], schema.WORDS), hinted.nonzero()[0] * 0)
         rows = rows[~hinted]
         if len(rows):
             codes, texts = zip(*(self.faults[row] for row in rows.tolist()), strict=True)
@@ -212,7 +212,7 @@ class Values:
             fields = list(kind.value_type)
             problems = pa.StructArray.from_arrays([members[field.name] for field in fields], fields=fields)
             offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32))
-            columns.pick("problems", place[rows], pa.ListArray.from_arrays(offsets, problems, type=kind))
+            columns.pick("problems", position[rows], pa.ListArray.from_arrays(offsets, problems, type=kind))
 
     # -- Arrow over the part's bytes --------------------------------------------------------------------
 
@@ -224,19 +224,19 @@ class Values:
         """Return keys as they are on the wire."""
         return self._slices(rows, self._start[rows], self._end[rows])
 
-    def put_heads(self, columns: ColumnBuilder, rows: Array, place: Array, count: int | None) -> None:
+    def put_heads(self, columns: ColumnBuilder, rows: Array, position: Array, count: int | None) -> None:
         """Put the first bytes of values, decompressed, into a column."""
         opened = np.isin(rows, np.fromiter(self._bodies, np.int64, len(self._bodies)))
         plain = rows[~opened]
         length = self.length[plain] if count is None else np.minimum(self.length[plain], count)
         if len(plain):
-            columns.pick("value", place[plain], self._slices(plain, self._end[plain], self._end[plain] + length))
+            columns.pick("value", position[plain], self._slices(plain, self._end[plain], self._end[plain] + length))
         if opened.any():
             mine = rows[opened].tolist()
             heads = [self._bodies[row].value[:count] for row in mine]
-            columns.pick("value", place[mine], pa.array(heads, pa.binary()))
+            columns.pick("value", position[mine], pa.array(heads, pa.binary()))
 
-    def put_xattrs(self, columns: ColumnBuilder, rows: Array, place: Array) -> None:
+    def put_xattrs(self, columns: ColumnBuilder, rows: Array, position: Array) -> None:
         """Put xattrs into a column, and the unreadable rest of damaged ones into another."""
         wanted = set(rows.tolist()) if self._bodies else set()
         bodies = {row: body for row, body in self._bodies.items() if row in wanted}
@@ -245,21 +245,21 @@ class Values:
         for name, found in (("xattrs", split), ("xattrs_unread_hex", damaged)):
             if found and columns.has(name):
                 kind = schema.frames().field(name).type
-                columns.pick(name, place[list(found)], pa.array(list(found.values()), kind))
+                columns.pick(name, position[list(found)], pa.array(list(found.values()), kind))
 
     def _slices(self, rows: Array, start: Array, end: Array) -> pa.Array:
         """Return an array of binary with a piece of the part's bytes for each row."""
-        order = self._by_place(rows)
+        order = self._by_offset(rows)
         between = pieces(self._part.data, start[order], end[order])
         which = np.empty(len(rows), np.int64)
         which[order] = np.arange(0, 2 * len(rows), 2)
         return between.take(indices_of(which))
 
-    def _by_place(self, rows: Array) -> Array:
+    def _by_offset(self, rows: Array) -> Array:
         """Return rows sorted by the offset of their bytes, as connections alternate in a part."""
-        places = np.full(len(self._rank), -1, np.int64)
-        places[self._rank[rows]] = np.arange(len(rows))
-        return places[places >= 0]
+        positions = np.full(len(self._rank), -1, np.int64)
+        positions[self._rank[rows]] = np.arange(len(rows))
+        return positions[positions >= 0]
 
     @cached_property
     def _rank(self) -> Array:
@@ -274,9 +274,10 @@ def hexed(values: pa.Array) -> pa.Array:
     """Return binary values as hexadecimal text."""
     _, offsets, data = values.buffers()
     first, count = values.offset, len(values)
-    places = np.frombuffer(offsets, np.int32)[first : first + count + 1]
-    digits = _HEX[np.frombuffer(data, np.uint8)[places[0] : places[-1]]] if data is not None else np.zeros(0, "u2")
-    moved = ((places - places[0]) * 2).astype(np.int32)
+    positions = np.frombuffer(offsets, np.int32)[first : first + count + 1]
+    begin, end = int(positions[0]), int(positions[-1])
+    digits = _HEX[np.frombuffer(data, np.uint8)[begin:end]] if data is not None else np.zeros(0, "u2")
+    moved = ((positions - begin) * 2).astype(np.int32)
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(moved), pa.py_buffer(digits)])
 
 
@@ -338,17 +339,17 @@ class FrameTable:
         if self._apart:
             self._vocabulary = Vocabulary()
         columns = ColumnBuilder(schema.frames(), len(rows), self._vocabulary, self._columns)
-        place = np.full(len(part), -1)
-        place[rows] = np.arange(len(rows))
+        position = np.full(len(part), -1)
+        position[rows] = np.arange(len(rows))
         self._put_common(columns, part, rows)
         for group in part.groups:
             chosen = keep[group.rows] & values.planned[group.rows]
             if chosen.any():
-                self._put_group(columns, group, chosen, place)
+                self._put_group(columns, group, chosen, position)
         planned = rows[values.planned[rows]]
         if len(planned):
-            self._put_planned(columns, part, planned, place, values)
-        self._put_records(columns, part, keep, place)
+            self._put_planned(columns, part, planned, position, values)
+        self._put_records(columns, part, keep, position)
         return columns.batch()
 
     # -- choosing ---------------------------------------------------------------------------------------
@@ -419,9 +420,9 @@ class FrameTable:
         if len(typed):
             columns.pick("datatype_names", typed, _DATATYPES, header.datatype[rows][typed])
 
-    def _put_group(self, columns: ColumnBuilder, group: Group, chosen: Array, place: Array) -> None:
+    def _put_group(self, columns: ColumnBuilder, group: Group, chosen: Array, position: Array) -> None:
         everyone = bool(chosen.all())
-        rows = place[group.rows if everyone else group.rows[chosen]]
+        rows = position[group.rows if everyone else group.rows[chosen]]
         for field in group.plan.fields:
             if not columns.has(field.key, f"{field.key}_name", f"{field.key}_names"):
                 continue
@@ -431,8 +432,8 @@ class FrameTable:
             _put_names(columns, field, rows, values)
         columns.words("layout", rows, [group.plan.layout.version])
 
-    def _put_planned(self, columns: ColumnBuilder, part: Part, rows: Array, place: Array, values: Values) -> None:
-        at, header = place[rows], part.header
+    def _put_planned(self, columns: ColumnBuilder, part: Part, rows: Array, position: Array, values: Values) -> None:
+        at, header = position[rows], part.header
         columns.numbers("vbucket", at, header.vbucket_or_status[rows])
         weak = np.flatnonzero(part.weak[rows])
         if len(weak):
@@ -455,27 +456,27 @@ class FrameTable:
                 _put_collection_names(columns, part, rows[split], at[split], values.collection[rows[split]])
         keyed = rows[header.key[rows] > 0]
         if len(keyed) and columns.has("key"):
-            columns.pick("key", place[keyed], values.keys(keyed))
+            columns.pick("key", position[keyed], values.keys(keyed))
         if len(keyed) and columns.has("key_hex"):
-            columns.pick("key_hex", place[keyed], hexed(values.wire_keys(keyed)))
+            columns.pick("key_hex", position[keyed], hexed(values.wire_keys(keyed)))
         valued = rows[values.total[rows] > 0]
-        columns.numbers("value_length", place[valued], values.whole[valued])
+        columns.numbers("value_length", position[valued], values.whole[valued])
         valued = valued[values.length[valued] > 0]
         if len(valued):
             if columns.has("value"):
                 if self._value_bytes is not None:
                     self.cut += int((values.whole[valued] > self._value_bytes).sum())
                 if self._value_bytes != 0:
-                    values.put_heads(columns, valued, place, self._value_bytes)
-            values.put_xattrs(columns, valued, place)
-            values.put_faults(columns, valued, place)
+                    values.put_heads(columns, valued, position, self._value_bytes)
+            values.put_xattrs(columns, valued, position)
+            values.put_faults(columns, valued, position)
 
-    def _put_records(self, columns: ColumnBuilder, part: Part, keep: Array, place: Array) -> None:
+    def _put_records(self, columns: ColumnBuilder, part: Part, keep: Array, position: Array) -> None:
         found: dict[str, tuple[list[int], list[Any]]] = defaultdict(lambda: ([], []))
         for row in part.records:
             if not keep[row]:
                 continue
-            record, at = part.record(row), int(place[row])
+            record, at = part.record(row), int(position[row])
             if self._redactor is not None:
                 record = self._redactor.record(record)
             self.cut += columns.has(*VALUES) and is_cut(record, self._value_bytes)

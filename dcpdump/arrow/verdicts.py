@@ -18,7 +18,7 @@ from dcpdump.render.findings import FINDINGS
 from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.ledger import Ledger
-from dcpdump.streams.redacted import hidden_place
+from dcpdump.streams.redacted import hidden_stream
 from dcpdump.streams.rollbacks import explain
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
@@ -60,7 +60,7 @@ def stream_rows(found: Sequence[Stream], judge: Judge, redactor: Redactor | None
 
 
 def _stream(stream: Stream, judge: Judge, redactor: Redactor | None) -> dict[str, Any]:
-    shown = stream if redactor is None else hidden_place(stream, redactor)
+    shown = stream if redactor is None else hidden_stream(stream, redactor)
     row = stored(STREAMS, StreamRow(shown, judge.verdict(stream)))
     for request, asked in zip(stream.requests, row["requests"], strict=True):
         if request.status == ROLLBACK:

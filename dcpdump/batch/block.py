@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, overload
 
-from dcpdump.capture.file import CapturePlace
+from dcpdump.capture.file import CapturePosition
 from dcpdump.capture.plain_pcap import PACKET_USUAL, PlainRun
 from dcpdump.net.batch import Batch
 from dcpdump.net.packet import NO_TIME, Packet
@@ -19,10 +19,10 @@ BLOCK_BYTES = 2 * 1024 * 1024
 BLOCK_PACKETS = 65_536
 
 
-class BlockPlace(NamedTuple):
+class BlockPosition(NamedTuple):
     """The position of a block's packets in a capture."""
 
-    begins: CapturePlace
+    begins: CapturePosition
     packets: int
     last_ns: int  #: of the last packet: another one there is sign of another content
 
@@ -47,7 +47,7 @@ class Packets(Sequence[Packet]):
 
     def __getitem__(self, index: int | slice) -> Packet | Sequence[Packet]:
         if isinstance(index, slice):
-            return [self._packet(place) for place in range(*index.indices(len(self)))]
+            return [self._packet(position) for position in range(*index.indices(len(self)))]
         return self._packet(index)
 
     def _packet(self, index: int) -> Packet:
@@ -62,16 +62,16 @@ class Packets(Sequence[Packet]):
 class Block:
     """Packets in the order of the input. ``packets`` makes a Packet of one on request.
 
-    ``place``: where they can be read again; None if unknown. ``carved``: by file that holds chosen packets only,
+    ``position``: where they can be read again; None if unknown. ``carved``: by file that holds chosen packets only,
     IN_ORDER or OUT_OF_ORDER.
     """
 
     carved: Mapping[str, int] = {}
 
-    def __init__(self, batch: Batch, packets: Sequence[Packet], place: BlockPlace | None = None) -> None:
+    def __init__(self, batch: Batch, packets: Sequence[Packet], position: BlockPosition | None = None) -> None:
         self.batch = batch
         self.packets = packets
-        self.place = place
+        self.position = position
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -131,7 +131,7 @@ class Block:
     def move(self, ns: int) -> None:
         """Move the times of all packets. Where they can be read again they have their own."""
         if ns:
-            self.place = None
+            self.position = None
             self.batch.times = [ts if ts == NO_TIME else ts + ns for ts in self.batch.times]
             if not isinstance(self.packets, Packets):  # these have the times of the batch
                 times = [None if ts == NO_TIME else ts for ts in self.batch.times]

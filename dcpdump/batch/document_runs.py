@@ -7,7 +7,7 @@ between the runs as single frames.
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dcpdump.batch.plans import body_of, id_length, key_length, places_of, stream_id
+from dcpdump.batch.plans import body_of, field_offsets, id_length, key_length, stream_id
 from dcpdump.big_endian import be16, be32, be64
 from dcpdump.net.packet import NO_TIME
 from dcpdump.spec import find
@@ -36,15 +36,15 @@ def _zeros() -> list[bytes | None]:
     table: list[bytes | None] = [None] * (256 * 256)
     for opcode in (DCP_MUTATION, DCP_DELETION):
         for layout in find(opcode).request:
-            places: list[int] = []
+            offsets: list[int] = []
             at = 0
             for field in layout.extras:
                 assert isinstance(field, Field)
                 if field.reserved or field.name == "nmeta":
-                    places += range(at, at + field.width)
+                    offsets += range(at, at + field.width)
                 at += field.width
             if not layout.old:
-                table[opcode << 8 | layout.extras_length] = bytes(places)
+                table[opcode << 8 | layout.extras_length] = bytes(offsets)
     return table
 
 
@@ -58,8 +58,8 @@ def _numbers() -> dict[int, bytes]:
     for layout in find(DCP_SNAPSHOT_MARKER).request:
         version = layout.when.get("version", -1)
         fields = [part for part in (*layout.extras, *layout.parts) if isinstance(part, Field)]
-        places = places_of(fields[version >= 0 :])
-        table[version + 1] = bytes(places.get(name, 0) for name in names)
+        offsets = field_offsets(fields[version >= 0 :])
+        table[version + 1] = bytes(offsets.get(name, 0) for name in names)
     return table
 
 
@@ -72,7 +72,7 @@ class Texts(NamedTuple):
     """The values of a run whose datatype is JSON alone."""
 
     data: bytes  #: the bytes with the values
-    places: list[int]  #: indexes of their documents in the run
+    rows: list[int]  #: indexes of their documents in the run
     starts: list[int]
     ends: list[int]
 
@@ -94,13 +94,13 @@ def announced(data: bytes, start: "i64") -> Announced | None:
     """Return the snapshot in a well-formed marker; None if the marker also has a purge seqno."""
     body = body_of(data, start)
     versioned: i64 = 1 if data[start + 4] == 1 else 0
-    places = _NUMBERS[data[body] + 1 if versioned else 0]
+    offsets = _NUMBERS[data[body] + 1 if versioned else 0]
     body += versioned
-    if places[4] and be64(data, body + places[4]):
+    if offsets[4] and be64(data, body + offsets[4]):
         return None
-    completed = be64(data, body + places[3]) if places[3] else None
-    flags: int = be32(data, body + places[2])
-    return be64(data, body + places[0]), be64(data, body + places[1]), flags, completed
+    completed = be64(data, body + offsets[3]) if offsets[3] else None
+    flags: int = be32(data, body + offsets[2])
+    return be64(data, body + offsets[0]), be64(data, body + offsets[1]), flags, completed
 
 
 def is_plain(data: bytes, start: "i64") -> bool:
@@ -113,8 +113,8 @@ def is_plain(data: bytes, start: "i64") -> bool:
         return False
     if body != start + HEADER_LENGTH and not be16(data, body - _ID_LENGTH):
         return False
-    for place in zeros:
-        if data[body + place]:
+    for at in zeros:
+        if data[body + at]:
             return False
     if opcode != DCP_DELETION:
         return True
@@ -129,14 +129,14 @@ def inspect(data: bytes, first: int, count: int) -> Inspected:
     """Inspect ``count`` contiguous plain documents in ``data``, from ``first`` on."""
     seqnos: list[int] = []
     keys: list[bytes] = []
-    places: list[int] = []
+    rows: list[int] = []
     starts: list[int] = []
     ends: list[int] = []
     packed: list[tuple[int, int, bytes]] = []
     rising = sound = True
     before, longest, forms = 0, 0, 0
     start: i64 = first
-    for place in range(count):
+    for row in range(count):
         body = body_of(data, start)
         extras: i64 = data[start + 4]
         key_at, key_size = body + extras, key_length(data, start)
@@ -153,13 +153,13 @@ def inspect(data: bytes, first: int, count: int) -> Inspected:
             forms |= _FORMS[extras]
         datatype: i64 = data[start + 5]
         if datatype > JSON:
-            packed.append((place, datatype, data[value_at:stop]))
+            packed.append((row, datatype, data[value_at:stop]))
         elif datatype and stop > value_at:
-            places.append(place)
+            rows.append(row)
             starts.append(value_at)
             ends.append(stop)
         start = stop
-    return Inspected(rising, longest, sound, forms, seqnos, keys, Texts(data, places, starts, ends), packed)
+    return Inspected(rising, longest, sound, forms, seqnos, keys, Texts(data, rows, starts, ends), packed)
 
 
 def _value_length(data: bytes, start: "i64") -> "i64":
@@ -262,11 +262,11 @@ def runs_of(frames: Frames, alone: list[int], *, with_rules: bool) -> list[RowRu
                     passed += 1
                     stands = alone[passed] if passed < len(alone) else -1
             else:
-                this, place = be32(data, start + 12), be16(data, start + 6)
-                if this != opaque or place != vbucket or ts < before or not runs.has_id_of(start):
+                this, either = be32(data, start + 12), be16(data, start + 6)
+                if this != opaque or either != vbucket or ts < before or not runs.has_id_of(start):
                     runs.end(at)
                     runs.begin(at, start, ts, lead)
-                    opaque, vbucket = this, place
+                    opaque, vbucket = this, either
                 runs.add(start, length, kind, ts)
                 lead = -1
                 before = ts

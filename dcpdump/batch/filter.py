@@ -131,9 +131,9 @@ class Masks:
         if not chosen.by_name:
             return split & _inside(chosen.ids, collection)
         found: Array = split.copy()
-        for place in split.nonzero()[0].tolist():
-            number = int(collection[place])
-            found[place] = chosen.accepts(number, part.collection_path(int(rows[place]), number))
+        for at in split.nonzero()[0].tolist():
+            number = int(collection[at])
+            found[at] = chosen.accepts(number, part.collection_path(int(rows[at]), number))
         return found
 
     def by_key(self, keys: Sequence[bytes]) -> Array:
@@ -205,7 +205,7 @@ def _frame(text: str) -> HeaderMask:
     return lambda part: _inside(ranges, np.arange(part.first, part.first + len(part), dtype=np.uint64))
 
 
-def _place(parse: Callable[[str], Clause]) -> Callable[[str], HeaderMask]:
+def _by_direction(parse: Callable[[str], Clause]) -> Callable[[str], HeaderMask]:
     """Return a mask for a clause on connections and addresses: evaluated once for each direction."""
 
     def build(text: str) -> HeaderMask:
@@ -228,9 +228,9 @@ _HEADER: Mapping[str, Callable[[str], HeaderMask]] = {
     "opaque": _opaque,
     "stream-id": _stream_id,
     "frame": _frame,
-    "connection": _place(clauses.by_connection),
-    "host": _place(clauses.by_host),
-    "port": _place(clauses.by_port),
+    "connection": _by_direction(clauses.by_connection),
+    "host": _by_direction(clauses.by_host),
+    "port": _by_direction(clauses.by_port),
 }
 
 
@@ -292,7 +292,7 @@ def _with_keys(part: Part, wanted: Masks, rows: Array) -> list[int]:
         there = good.nonzero()[0]
         spans = zip(keys.logical[there].tolist(), keys.end[there].tolist(), strict=True)
         good[there] = wanted.by_key([part.data[start:end] for start, end in spans])
-    for place in (~keys.sound).nonzero()[0].tolist():
-        good[place] = wanted.whole.accepts(part.record(int(rows[place])))
+    for at in (~keys.sound).nonzero()[0].tolist():
+        good[at] = wanted.whole.accepts(part.record(int(rows[at])))
     found: list[int] = rows[good].tolist()
     return found

@@ -20,12 +20,12 @@ def overlapping(data: Array, dtype: np.dtype[Any]) -> Array:
     return records
 
 
-def records_at(data: Array, dtype: np.dtype[Any], places: Array) -> Array:
+def records_at(data: Array, dtype: np.dtype[Any], at: Array) -> Array:
     """Return the structs of a type at some offsets in bytes.
 
     They are gathered as bytes: NumPy copies those at once, and fields one by one.
     """
-    gathered = overlapping(data, np.dtype((np.void, dtype.itemsize)))[places]
+    gathered = overlapping(data, np.dtype((np.void, dtype.itemsize)))[at]
     return gathered.view(dtype)
 
 

@@ -348,9 +348,9 @@ class Part:
             underlying_datatype=known & UNDERLYING > 0,
         )
         direction = self.directions[int(self.direction[row])]
-        place = direction.connection, direction.side, direction.src, direction.dst
+        origin = direction.connection, direction.side, direction.src, direction.dst
         names = self.names.get(direction.connection)
-        return Record(self.first + row, frame, meaning, frame.header.vbucket_or_status, None, *place, names)
+        return Record(self.first + row, frame, meaning, frame.header.vbucket_or_status, None, *origin, names)
 
     def raw(self, row: int) -> RawFrame:
         """Return the bytes of one frame, for the decoder."""
@@ -487,9 +487,9 @@ def _sizes(part: Part) -> Array:
     if len(packed):
         at = part.start[packed] + header.key_at[packed] + header.key[packed]
         claim, more = np.zeros(len(packed), np.int64), np.ones(len(packed), bool)
-        for place in range(_CLAIM_BYTES):
-            byte = part.view[np.minimum(at + place, len(part.data) - 1)].astype(np.int64)
-            claim += np.where(more, (byte & 0x7F) << 7 * place, 0)
+        for digit in range(_CLAIM_BYTES):
+            byte = part.view[np.minimum(at + digit, len(part.data) - 1)].astype(np.int64)
+            claim += np.where(more, (byte & 0x7F) << 7 * digit, 0)
             more &= byte > 0x7F
         claim[more | (claim > np.minimum(MAX_VALUE, MAX_RATIO * header.value[packed]))] = 0
         sizes[packed] += claim
@@ -565,16 +565,16 @@ def _things() -> Iterator[object]:
 
 
 _THINGS = list(_things())
-_PLACES = {id(thing): place for place, thing in enumerate(_THINGS)}
+_NUMBER_OF = {id(thing): number for number, thing in enumerate(_THINGS)}
 
 
-def _thing(place: int) -> object:
-    return _THINGS[place]
+def _thing(number: int) -> object:
+    return _THINGS[number]
 
 
-def _by_place(thing: object) -> Any:
-    place = _PLACES.get(id(thing))
-    return thing.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if place is None else (_thing, (place,))
+def _by_number(thing: object) -> Any:
+    number = _NUMBER_OF.get(id(thing))
+    return thing.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if number is None else (_thing, (number,))
 
 
 _values_of = attrgetter(*(each.name for each in fields(Part)))
@@ -591,4 +591,4 @@ def _part(data: Any, first: int, *others: Any) -> Part:
 
 class _Writer(pickle.Pickler):
     #: By class, because a call for every single object would take most of the time.
-    dispatch_table = dict.fromkeys(map(type, _THINGS), _by_place) | {Part: _reduced}
+    dispatch_table = dict.fromkeys(map(type, _THINGS), _by_number) | {Part: _reduced}

@@ -76,19 +76,19 @@ class Plan:
         self.keyed = message.collection_key
         #: Only a connection with collections has such a frame.
         self.needs_collections = message.opcode in COLLECTION_MESSAGES or layout.version.startswith("2.2")
-        places = places_of(layout.extras)
-        self.seqno_at: i64 = places.get("by_seqno", -1)  #: in the extras; -1: nowhere
+        offsets = field_offsets(layout.extras)
+        self.seqno_at: i64 = offsets.get("by_seqno", -1)  #: in the extras; -1: nowhere
         self.most_datatype: i64 = MOST_DATATYPE if message.document else 0
-        self.tail_at: i64 = places[layout.tail] if layout.tail else -1
+        self.tail_at: i64 = offsets[layout.tail] if layout.tail else -1
         self.key: i64 = _RULES[layout.key]
         self.value: i64 = _FIELDS + sum(field.width for field in self.value_fields)
         if not isinstance(layout.value, tuple):
             self.value = _RULES[layout.value]
         self.value_length: i64 = layout.when.get("value_length", -1)  #: -1: any
         self._when = [
-            Named(places[field.name], field.width, 0, frozenset([layout.when[field.name]]))
+            Named(offsets[field.name], field.width, 0, frozenset([layout.when[field.name]]))
             for field in self.fields
-            if field.name in places and field.name in layout.when
+            if field.name in offsets and field.name in layout.when
         ]
         self._named = _named(layout.extras)
         self._named_in_value = _named(self.value_fields)
@@ -130,22 +130,22 @@ class Plan:
         return True
 
 
-def places_of(fields: Sequence[Field]) -> dict[str, int]:
+def field_offsets(fields: Sequence[Field]) -> dict[str, int]:
     """Return the offsets of fields that lie end to end."""
     return {field.name: sum(before.width for before in fields[:number]) for number, field in enumerate(fields)}
 
 
 def _named(fields: Sequence[Field]) -> list[Named]:
     """Return those of some fields, which lie end to end, whose values have names."""
-    places, found = places_of(fields), list[Named]()
+    offsets, found = field_offsets(fields), list[Named]()
     for field in fields:
         if isinstance(field.names, Bits):
             named = sum(field.names.names)
             if field.name == "snapshot_type":
                 named &= ~ACKNOWLEDGE  # requests with responses are kept in the session
-            found.append(Named(places[field.name], field.width, (1 << 8 * field.width) - 1 & ~named))
+            found.append(Named(offsets[field.name], field.width, (1 << 8 * field.width) - 1 & ~named))
         elif isinstance(field.names, EnumValue) and not field.names.otherwise:
-            found.append(Named(places[field.name], field.width, 0, frozenset(field.names.names)))
+            found.append(Named(offsets[field.name], field.width, 0, frozenset(field.names.names)))
     return found
 
 
@@ -176,8 +176,8 @@ PLANS: Final = _plans()
 def _candidates() -> list[list[Plan] | None]:
     table: list[list[Plan] | None] = [None] * (256 * 256)
     for plan in PLANS:
-        place = plan.message.opcode << 8 | plan.layout.extras_length
-        table[place] = [*(table[place] or ()), plan]
+        key = plan.message.opcode << 8 | plan.layout.extras_length
+        table[key] = [*(table[key] or ()), plan]
     return table
 
 
@@ -189,8 +189,8 @@ _NOT_COUNTED: Final = frozenset(opcode << 8 | length for opcode, length in STREA
 
 def plan_of(data: bytes, start: "i64") -> "i64":
     """Return the number of the plan of the complete frame at ``start``; -1 without one."""
-    place: i64 = data[start + 1] << 8 | data[start + 4]
-    candidates = _CANDIDATES[place]
+    shape: i64 = data[start + 1] << 8 | data[start + 4]
+    candidates = _CANDIDATES[shape]
     if candidates is None:
         return -1
     extras = start + HEADER_LENGTH
@@ -205,7 +205,7 @@ def plan_of(data: bytes, start: "i64") -> "i64":
             if data[start + 2] != STREAM_ID_LENGTH or data[extras] != STREAM_ID_TAG:
                 return -1
             extras += STREAM_ID_LENGTH
-        elif place in _NOT_COUNTED:
+        elif shape in _NOT_COUNTED:
             return -1
     key = extras + data[start + 4]
     value = key + key_length

@@ -9,14 +9,14 @@ from dcpdump.batch.block import (
     BLOCK_BYTES,
     BLOCK_PACKETS,
     Block,
-    BlockPlace,
+    BlockPosition,
     BlockSize,
     blocks,
     gathered,
     joined,
 )
 from dcpdump.capture.damage import Health
-from dcpdump.capture.file import OPEN_LIMIT, Capture, CapturePlace, begin, packets_from, timeline
+from dcpdump.capture.file import OPEN_LIMIT, Capture, CapturePosition, begin, packets_from, timeline
 from dcpdump.capture.pcap import DISORDER
 from dcpdump.capture.stream_queue import StreamQueue
 from dcpdump.errors import CaptureError
@@ -51,7 +51,7 @@ class CaptureBlocks:
     A block has a place of its own if it can be read again without the bytes before it.
     """
 
-    def __init__(self, capture: Capture, size: BlockSize, at: CapturePlace | None = None) -> None:
+    def __init__(self, capture: Capture, size: BlockSize, at: CapturePosition | None = None) -> None:
         self._capture, self._size, self.at = capture, size, at
 
     def __iter__(self) -> Iterator[Block]:
@@ -62,13 +62,14 @@ class CaptureBlocks:
     def _read(self) -> Iterator[Block]:
         capture = self._capture
         if capture.rereadable:
-            capture.enter(self.at or CapturePlace(capture.name, False))
+            capture.enter(self.at or CapturePosition(capture.name, False))
         try:
-            place = capture.place if capture.enterable else None
+            position = capture.position if capture.enterable else None
             for block in blocks(capture.runs(), self._size, capture.read_ahead):
-                block.place = None if place is None else BlockPlace(place, len(block), block.batch.times[-1])
-                self.at = capture.place
-                place = self.at if capture.enterable else None
+                if position is not None:
+                    block.position = BlockPosition(position, len(block), block.batch.times[-1])
+                self.at = capture.position
+                position = self.at if capture.enterable else None
                 yield block
         finally:
             self.at = None
@@ -83,12 +84,12 @@ class Begun(NamedTuple):
     capture: Capture
 
 
-class LanePlace(NamedTuple):
+class TimelinePosition(NamedTuple):
     """The position of the next packet in a capture of a timeline: a place, and how many packets to skip from there."""
 
     name: str
     last_ns: int  #: of the packet before it, or of the capture's beginning
-    at: CapturePlace | None = None  #: None: its beginning
+    at: CapturePosition | None = None  #: None: its beginning
     packets: int = 0
 
 
@@ -96,14 +97,14 @@ class TimelineBlocks:
     """The packets of ordinary files in blocks, in the order of ``capture.file.timeline``.
 
     Where captures follow one another, blocks are those of their files; where several overlap, packets are gathered into
-    blocks. Between two blocks, ``places`` returns the position in each open capture. To continue there, pass them as
+    blocks. Between two blocks, ``positions`` returns the position in each open capture. To continue there, pass them as
     ``lanes``, with the captures not begun yet as ``waiting``.
     """
 
     def __init__(
         self,
         waiting: Sequence[Begun],
-        lanes: Sequence[tuple[Capture, LanePlace]] = (),
+        lanes: Sequence[tuple[Capture, TimelinePosition]] = (),
         size: int | BlockSize = BLOCK_BYTES,
         open_limit: int = OPEN_LIMIT,
     ) -> None:
@@ -113,13 +114,13 @@ class TimelineBlocks:
         self._order = 0  # distinguishes equal keys: one file, named twice
         self._carved: dict[str, int] = {}
         self.begun: list[Begun] = []  #: the captures that were begun; the owner empties it
-        for capture, place in lanes:
-            self._push(_Lane(capture, self._size, place))
+        for capture, position in lanes:
+            self._push(_Lane(capture, self._size, position))
 
     @property
-    def places(self) -> list[LanePlace]:
+    def positions(self) -> list[TimelinePosition]:
         """Return the position in each capture that was begun and has not ended."""
-        found = [lane.place for _, _, lane in self._active]
+        found = [lane.position for _, _, lane in self._active]
         return [each for each in found if each is not None]
 
     def __iter__(self) -> Iterator[Block]:
@@ -151,7 +152,7 @@ class TimelineBlocks:
                 text = f"more than {self._open_limit} captures overlap in time"
                 raise CaptureError(text, begun.name, "mergecap -w merged.pcapng FILES, and read that")
             self.begun.append(begun)
-            self._push(_Lane(begun.capture, self._size, LanePlace(begun.name, begun.first_ns)))
+            self._push(_Lane(begun.capture, self._size, TimelinePosition(begun.name, begun.first_ns)))
         self._size.usual = max(self._usual // max(len(active), 1), min(self._usual, _SMALL))  # each holds a block
         return active[0][2] if active else None
 
@@ -176,22 +177,22 @@ _SMALL = 64 * 1024  #: the least bytes of a block, where many captures are read 
 class _Lane:
     """A capture of a timeline: its current block, and the next packet in that."""
 
-    def __init__(self, capture: Capture, size: BlockSize, place: LanePlace) -> None:
+    def __init__(self, capture: Capture, size: BlockSize, position: TimelinePosition) -> None:
         self.ready = False  #: ``key`` is that of the next packet
-        self.last_ns = place.last_ns  #: of the packet before it
+        self.last_ns = position.last_ns  #: of the packet before it
         self.capture = capture
-        self.key = place.last_ns, place.name, 0  #: (time, file, number)
-        self._name, self._begin, self._row = place.name, place.at, place.packets
-        self._blocks = CaptureBlocks(capture, size, place.at)
+        self.key = position.last_ns, position.name, 0  #: (time, file, number)
+        self._name, self._begin, self._row = position.name, position.at, position.packets
+        self._blocks = CaptureBlocks(capture, size, position.at)
         self._source = iter(self._blocks)
         self._block: Block | None = None
 
     @property
-    def place(self) -> LanePlace | None:
+    def position(self) -> TimelinePosition | None:
         """Return the position of the next packet; None after the last."""
         if self._block is None or self._row < len(self._block):
-            return LanePlace(self._name, self.last_ns, self._begin, self._row)
-        return None if self._blocks.at is None else LanePlace(self._name, self.last_ns, self._blocks.at)
+            return TimelinePosition(self._name, self.last_ns, self._begin, self._row)
+        return None if self._blocks.at is None else TimelinePosition(self._name, self.last_ns, self._blocks.at)
 
     def load(self) -> bool:
         """Load the block with the next packet; return whether there is one."""
@@ -225,10 +226,10 @@ class _Lane:
         return block, begin, end
 
 
-def read_again(place: BlockPlace) -> Block | None:
+def read_again(position: BlockPosition) -> Block | None:
     """Return a block that was read before; None if its file has changed. Raises CaptureError, OSError."""
-    block = gathered(list(islice(packets_from(place.begins), place.packets)))
-    return block if len(block) == place.packets and block.batch.times[-1] == place.last_ns else None
+    block = gathered(list(islice(packets_from(position.begins), position.packets)))
+    return block if len(block) == position.packets and block.batch.times[-1] == position.last_ns else None
 
 
 def blocks_as_they_come(captures: Sequence[Capture]) -> Iterator[Block | None]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dcpdump.batch.block import Block, Packets
 from dcpdump.batch.gather import Array, distinct, records_at
-from dcpdump.capture.live import PACKET, Taken, link_of, places_of
+from dcpdump.capture.live import PACKET, Taken, link_of, packet_offsets
 from dcpdump.net.batch import Batch
 
 _HEADER = np.dtype(
@@ -25,15 +25,15 @@ _HEADER = np.dtype(
 def block_of(taken: Sequence[Taken], name: str) -> Block:
     """Make a block of at least one block of the ring; ``name``: of the interface."""
     data = taken[0].data if len(taken) == 1 else b"".join([each.data for each in taken])
-    places: list[int] = []
+    offsets: list[int] = []
     base = 0
     for each in taken:
-        places_of(each.data, base, places)
+        packet_offsets(each.data, base, offsets)
         base += len(each.data)
-    at = np.array(places, np.int64)
+    at = np.array(offsets, np.int64)
     view = np.frombuffer(data, np.uint8)
     head = records_at(view, _HEADER, at)
-    numbers = [each.first + place for each in taken for place in range(each.packets)]
+    numbers = [each.first + row for each in taken for row in range(each.packets)]
     ts_ns = head["seconds"].astype(np.int64) * 1_000_000_000 + head["ns"]
     starts = at + head["link"]
     ends = starts + head["here"]

@@ -53,8 +53,8 @@ class Later(NamedTuple):
         """Decode the frame. Its key has no collection id on any connection."""
         frame = decode(raw, show_secrets=self.show_secrets)
         meaning = interpret(frame, collections=None)
-        place = self.connection, self.direction, self.src, self.dst
-        return Record(self.number, frame, meaning, self.vbucket, self.request, *place)
+        origin = self.connection, self.direction, self.src, self.dst
+        return Record(self.number, frame, meaning, self.vbucket, self.request, *origin)
 
 
 def renumbered(record: Record | Later, **numbers: Any) -> Record | Later:

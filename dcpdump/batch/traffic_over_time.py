@@ -32,7 +32,7 @@ OTHER_CONNECTIONS = -1
 K = TypeVar("K")
 
 #: Connection, vbucket, stream id.
-Place = tuple[int, int, int]
+StreamKey = tuple[int, int, int]
 
 
 class Axis:
@@ -102,14 +102,14 @@ class Grid:
         columns = self.cells.shape[1]
         flat = rows * columns + steps // self._coarse
         order = np.argsort(flat, kind="stable")
-        places, begins = np.unique(flat[order], return_index=True)
+        at, begins = np.unique(flat[order], return_index=True)
         cells = self.cells.reshape(-1)
         if self._kind is Kind.SUM:
-            cells[places] += np.add.reduceat(values[order], begins).astype(cells.dtype)
+            cells[at] += np.add.reduceat(values[order], begins).astype(cells.dtype)
         elif self._kind is Kind.MOST:
-            cells[places] = np.maximum(cells[places], np.maximum.reduceat(values[order], begins).astype(cells.dtype))
+            cells[at] = np.maximum(cells[at], np.maximum.reduceat(values[order], begins).astype(cells.dtype))
         else:
-            cells[places] = values[order][np.append(begins[1:], len(order)) - 1]
+            cells[at] = values[order][np.append(begins[1:], len(order)) - 1]
 
     def fold(self) -> None:
         """Fold each two steps into one."""
@@ -138,7 +138,7 @@ class TrafficOverTime:
 
     def __init__(self) -> None:
         self.connections: dict[int, int] = {}  #: rows by connection number
-        self.streams: dict[Place, int] = {}  #: rows by connection, vbucket and stream id
+        self.streams: dict[StreamKey, int] = {}  #: rows by connection, vbucket and stream id
         self.bytes = Grid(Kind.SUM, dtype="i8")
         self.frames = Grid(Kind.SUM)
         self.messages = Grid(Kind.SUM)
@@ -175,8 +175,8 @@ class TrafficOverTime:
         ids = part.stream_id(mine)
         keys = numbers[streamed] << 32 | header.vbucket_or_status[mine].astype(np.int64) << 16 | ids
         known, which = np.unique(keys, return_inverse=True)
-        places = [(key >> 32, key >> 16 & 0xFFFF, key & 0xFFFF) for key in known.tolist()]
-        at = np.array([_own_row(self.streams, place, STREAMS, OTHERS) for place in places])[which]
+        streams = [(key >> 32, key >> 16 & 0xFFFF, key & 0xFFFF) for key in known.tolist()]
+        at = np.array([_own_row(self.streams, key, STREAMS, OTHERS) for key in streams])[which]
         for grid in (self.messages, self.seqnos):
             grid.reserve(len(self.streams))
         self.messages.put(at, steps[streamed], np.ones(len(at), np.int64))
@@ -203,15 +203,15 @@ class TrafficOverTime:
         row = self.connections.get(number)
         return self.bytes.cells[row, : self.axis.used] if row is not None else np.zeros(self.axis.used, np.int64)
 
-    def messages_of(self, places: Iterable[Place]) -> Array:
+    def messages_of(self, keys: Iterable[StreamKey]) -> Array:
         """Return the sum of several streams' messages in each step; streams without a row of their own are left out."""
-        rows = [row for place in places if (row := self.streams.get(place)) is not None]
+        rows = [row for key in keys if (row := self.streams.get(key)) is not None]
         found: Array = self.messages.cells[rows, : self.axis.used].sum(axis=0, dtype=np.uint32)
         return found
 
-    def seqno(self, place: Place) -> Array:
+    def seqno(self, key: StreamKey) -> Array:
         """Return the largest seqno of a stream in each coarse step; 0 without any."""
-        row, used = self.streams.get(place), -(-self.axis.used // COARSE)
+        row, used = self.streams.get(key), -(-self.axis.used // COARSE)
         return self.seqnos.cells[row, :used] if row is not None else np.zeros(used, np.uint64)
 
 
@@ -245,21 +245,21 @@ class Rates:
         both = np.stack([whose, part.ts_ns[rows] >> self._shift])
         met, counts = np.unique(both, axis=1, return_counts=True)
         for stream, step, count in zip(met[0].tolist(), met[1].tolist(), counts.tolist(), strict=True):
-            place = stream >> 32, stream & 0xFFFFFFFF
-            mine = self._counts.setdefault(place, Counter())
-            self._counts.move_to_end(place)
+            key = stream >> 32, stream & 0xFFFFFFFF
+            mine = self._counts.setdefault(key, Counter())
+            self._counts.move_to_end(key)
             self._cells += step not in mine
             mine[step] += count
-        while len(self._counts) > _PLACES:
+        while len(self._counts) > _MOST_STREAMS:
             self._cells -= len(self._counts.popitem(last=False)[1])
         while self._cells > _CELLS:
             self._double()
 
-    def of(self, connection: int, place: int, since_ns: int, until_ns: int, width: int) -> list[int]:
+    def of(self, connection: int, key: int, since_ns: int, until_ns: int, width: int) -> list[int]:
         """Return the counts of a stream (vbucket << 16 | id) in ``width`` equal steps of a time."""
         out = [0] * width
         length = max(1, until_ns - since_ns + 1)
-        for step, count in self._counts.get((connection, place), Counter()).items():
+        for step, count in self._counts.get((connection, key), Counter()).items():
             at = max(since_ns, step << self._shift)
             if at <= until_ns:
                 out[(at - since_ns) * width // length] += count
@@ -278,5 +278,5 @@ class Rates:
 
 _STEPS = 4096  #: of time, at most
 _CELLS = 1 << 18  #: counts that are kept
-_PLACES = 1 << 16  #: and streams of which there are any
+_MOST_STREAMS = 1 << 16  #: and streams of which there are any
 _COUNTED = STREAMED & (np.arange(256) != DCP_SEQNO_ACKNOWLEDGED)  #: of these the other end sends one

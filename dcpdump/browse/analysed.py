@@ -19,7 +19,7 @@ from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import fitted
 from dcpdump.streams.eviction import EvictedStreams
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import place, short_name
+from dcpdump.streams.wording import name_stream, short_name
 from dcpdump.text import counted
 
 Row = TypeVar("Row")
@@ -88,7 +88,7 @@ def _dialogues(evidence: Evidence, streams: Iterable[Stream]) -> dict[StreamKey,
         connection = stream.connection
         client = short_name(connection.setup.name) or connection.client_address or connection.src
         server = connection.server_address or connection.dst
-        title = f"{place(stream)} of c{connection.number}"
+        title = f"{name_stream(stream)} of c{connection.number}"
         rungs = tuple(ladder(stream, evidence.now_ns))
         found[stream_key(stream)].append(Dialogue(title, safe(client), safe(server), rungs))
     return {

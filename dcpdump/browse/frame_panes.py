@@ -116,7 +116,7 @@ class FieldsPane(Pane[FieldLine]):
         """Show a frame and its findings; the cursor stays on the field of the same name."""
         self.rows = [] if record is None else [*field_lines(record, self._value_bytes), *findings]
         self.border_title = "" if record is None else f"#{record.number:,} {title(record)}"
-        self.border_subtitle = "" if record is None else _place(record)
+        self.border_subtitle = "" if record is None else _origin(record)
         same = [at for at, line in enumerate(self.rows) if _label(line) == self._label]
         self.cursor = same[0] if same else 0
         self.show_cursor()
@@ -143,7 +143,7 @@ def _label(line: FieldLine) -> str:
     return "" if line.field is None else line.field.field.name
 
 
-def _place(record: Record) -> str:
+def _origin(record: Record) -> str:
     """Return the origin of a frame, and the request that it answers."""
     raw = record.frame.raw
     words = [f"packet {raw.where.packet:,}"]
@@ -331,12 +331,12 @@ class HexPane(Pane[bytes]):
         per, at = self.per_line, column - _OFFSET
         digits = 3 * per + per // 8
         if 0 <= at < digits:
-            place = min(per - 1, (at - at // (3 * 8 + 1)) // 3)
+            index = min(per - 1, (at - at // (3 * 8 + 1)) // 3)
         elif digits <= at < digits + per:
-            place = at - digits
+            index = at - digits
         else:
             return None
-        byte = line * per + place
+        byte = line * per + index
         return byte if byte < len(self.view.data) else None
 
     # -- drawing ------------------------------------------------------------------------------------------
@@ -354,18 +354,18 @@ class HexPane(Pane[bytes]):
         row = self.view.data[start : start + per]
         digits: list[Styled] = [(f"{start:06x}  ", "dim")]
         text: list[Styled] = []
-        for place in range(per):
-            if place and place % 8 == 0:
+        for column in range(per):
+            if column and column % 8 == 0:
                 digits.append((" ", ""))
-            if place >= len(row):
+            if column >= len(row):
                 digits.append(("   ", ""))
                 continue
-            at = start + place
+            at = start + column
             style = self._style(at)
             lost = any(low <= at < high for low, high in view.holes)
-            joined = style if self._style(at + 1) == style == _LIT and place < len(row) - 1 else ""
-            digits += [("··" if lost else f"{row[place]:02x}", style), (" ", joined)]
-            shown = "·" if lost or not 0x20 <= row[place] < 0x7F else chr(row[place])
+            joined = style if self._style(at + 1) == style == _LIT and column < len(row) - 1 else ""
+            digits += [("··" if lost else f"{row[column]:02x}", style), (" ", joined)]
+            shown = "·" if lost or not 0x20 <= row[column] < 0x7F else chr(row[column])
             text.append((shown, style))
         return [*digits, (" ", ""), *text]
 

@@ -161,7 +161,8 @@ class Marks:
             case "b":
                 return record.frame.raw.data.hex()
             case "t":
-                return "\n".join(each.text for each in (table.place(record, _when(record)), *table.lines(record, None)))
+                lines = table.origin_line(record, _when(record)), *table.lines(record, None)
+                return "\n".join(each.text for each in lines)
             case "l":
                 return "\n".join(each.text for each in line.lines(record, None, _when(record)))
             case "c":

@@ -218,7 +218,7 @@ _IDLE_S = 0.1  #: seconds of each wait for an idle input
 # -- captures -----------------------------------------------------------------------------------------
 
 
-class CapturePlace(NamedTuple):
+class CapturePosition(NamedTuple):
     """A position between two packets of a file, from which it can be read on."""
 
     path: str
@@ -322,18 +322,18 @@ class Capture:
                 while not window.ready(_IDLE_S):
                     yield None
 
-    def enter(self, place: CapturePlace) -> None:
+    def enter(self, position: CapturePosition) -> None:
         """Continue at a place: ``remaining`` and ``runs`` then yield from there. A pipe stays where it is."""
         self._begin()
-        if not self.rereadable or not place.offset:
+        if not self.rereadable or not position.offset:
             return
         if self.packed and self._window is not None:
-            self._window.skip(place.offset)
+            self._window.skip(position.offset)
         else:
             self.close()
-            source = self._source(place.offset) if self._source else open_source(self.name, place.offset)
-            self._window = SourceWindow(source, place.offset)
-        self.health.packets, self._state = place.packets, place.reader
+            source = self._source(position.offset) if self._source else open_source(self.name, position.offset)
+            self._window = SourceWindow(source, position.offset)
+        self.health.packets, self._state = position.packets, position.reader
 
     def remaining(self) -> Iterator[Packet]:
         """Yield the packets not read yet."""
@@ -399,12 +399,12 @@ class Capture:
         return self.rereadable and not self.packed and self._source is None
 
     @property
-    def place(self) -> CapturePlace | None:
+    def position(self) -> CapturePosition | None:
         """Return the place after the last packet yielded; None at the end, or before the beginning."""
         if self._window is None:
             return None
         state = self._state if self._reader is None else self._reader.state
-        return CapturePlace(self.name, self._salvage, self._window.offset, self.health.packets, state)
+        return CapturePosition(self.name, self._salvage, self._window.offset, self.health.packets, state)
 
     def _packets(self, read: Callable[[Pcap | Pcapng], Iterator[T]]) -> Iterator[T]:
         """Yield the packets of the open file: usually of one pcap or pcapng, sometimes of several."""
@@ -468,15 +468,15 @@ def _compression_of(head: bytes) -> "Compression | None":
     return compression_of(head)
 
 
-def packets_from(place: CapturePlace) -> Iterator[Packet]:
+def packets_from(position: CapturePosition) -> Iterator[Packet]:
     """Yield the packets of a file from a place on, as they were yielded before. Raises CaptureError, OSError."""
-    source = open_source(place.path, place.offset)
-    window, health = SourceWindow(source, place.offset), Health(place.path, place.packets)
+    source = open_source(position.path, position.offset)
+    window, health = SourceWindow(source, position.offset), Health(position.path, position.packets)
     try:
-        reader = _reader(window, health, place.salvage, None, place.reader)
+        reader = _reader(window, health, position.salvage, None, position.reader)
         yield from reader.packets()
         while reader.appended and not _header_fault(window):
-            reader = _reader(window, health, place.salvage, None)
+            reader = _reader(window, health, position.salvage, None)
             yield from reader.packets()
     finally:
         window.close()

@@ -149,10 +149,10 @@ class Ring:
         self.dropped += dropped
 
 
-def places_of(block: bytes, base: int, places: list[int]) -> None:
+def packet_offsets(block: bytes, base: int, offsets: list[int]) -> None:
     """Append the offsets at which the packets of a block begin, counted from ``base``."""
     _, count, at, _ = _BLOCK.unpack_from(block)
-    note, after = places.append, _WORD.unpack_from
+    note, after = offsets.append, _WORD.unpack_from
     for _ in range(count):
         note(base + at)
         at += after(block, at)[0]
@@ -160,9 +160,9 @@ def places_of(block: bytes, base: int, places: list[int]) -> None:
 
 def packets_of(block: bytes) -> Iterator[_Raw]:
     """Yield the packets of a block."""
-    places: list[int] = []
-    places_of(block, 0, places)
-    for at in places:
+    offsets: list[int] = []
+    packet_offsets(block, 0, offsets)
+    for at in offsets:
         _, seconds, ns, here, wire, status, link, network, tag, kind, ethertype, interface, hardware = (
             PACKET.unpack_from(block, at)
         )

@@ -59,10 +59,10 @@ def in_short(paths: Sequence[str]) -> Sequence[str]:
     folder = os.path.dirname(paths[0])
     if len(paths) < 2 or {os.path.dirname(path) for path in paths} != {folder}:
         return paths
-    place, most = folder or os.curdir, len(paths) + _MUCH_ELSE
-    files = list(islice(_files_below(place), most))
-    named = {os.path.join(place, os.path.basename(path)) for path in paths}
-    return [place] if len(files) < most and named == {*_captures_among(files)} else paths
+    parent, most = folder or os.curdir, len(paths) + _MUCH_ELSE
+    files = list(islice(_files_below(parent), most))
+    named = {os.path.join(parent, os.path.basename(path)) for path in paths}
+    return [parent] if len(files) < most and named == {*_captures_among(files)} else paths
 
 
 def _exists(path: str) -> bool:

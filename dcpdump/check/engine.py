@@ -33,7 +33,7 @@ from dcpdump.streams.clients import Clients
 from dcpdump.streams.frame_event import HIDDEN, Before, DocumentRun, FrameEvent, Step, event_of, kept, stream_key
 from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.learning import last_message, snapshot_of
-from dcpdump.streams.ledger import Ledger, find_place, simply
+from dcpdump.streams.ledger import Ledger, find_address, simply
 from dcpdump.streams.phases import Phase
 from dcpdump.streams.silence import IDLE_TIMEOUT_NS
 from dcpdump.streams.state import ConnectionState
@@ -257,13 +257,13 @@ class RuleEngine:
         ledger = self.ledger
         stream = simply(connection, frame)
         if stream is None:
-            place = find_place(connection, frame)
-            if place.stray is not None:
-                self.ask(Event.STRAY, frame, place.stray)
-            stream = ledger.begin(connection, frame) if place.begins else place.stream
+            address = find_address(connection, frame)
+            if address.stray is not None:
+                self.ask(Event.STRAY, frame, address.stray)
+            stream = ledger.begin(connection, frame) if address.begins else address.stream
             if stream is not None:
                 ledger.notice(frame, stream)
-                if place.outside:
+                if address.outside:
                     self.ask(Event.OUTSIDE, frame, stream)
             if stream is None or (stream.end is not None and not stream.needs_marker):
                 ledger.learn_message(connection, frame, stream)
@@ -325,17 +325,17 @@ class RuleEngine:
     def _add_run(self, rule: Rule, broken: Broken, run: DocumentRun, stream: Stream) -> None:
         """Make findings of the frames of a run that break a rule, and one that counts those that are not shown."""
         connection = stream.connection
-        place = rule.code, connection.number, stream.vbucket, stream.stream_id
-        places, met = broken.places, self._in_runs[place]
-        self._in_runs[place] += len(places)
-        left = len(places) if self._shown is None else max(0, self._shown - met)
+        key = rule.code, connection.number, stream.vbucket, stream.stream_id
+        rows, met = broken.rows, self._in_runs[key]
+        self._in_runs[key] += len(rows)
+        left = len(rows) if self._shown is None else max(0, self._shown - met)
         frames = run.each() if left else []
-        for at in places[:left]:
+        for at in rows[:left]:
             frame = frames[at]
             self._add(rule, rule.judge(frame, connection, stream), frame, stream, 1 - frame.direction)
-        for at in places[left : left + 1]:
-            number, vbucket, times = run.first + at, stream.vbucket, len(places) - left
-            last = run.first + places[-1]
+        for at in rows[left : left + 1]:
+            number, vbucket, times = run.first + at, stream.vbucket, len(rows) - left
+            last = run.first + rows[-1]
             counted = Finding(rule, broken.severity, "", connection.number, number, None, vbucket, stream.stream_id)
             self._emit(replace(counted, times=times, last=last))
 

@@ -55,7 +55,7 @@ class Finding:
         return _QUOTE.sub(r"\1", sentence) if _BEGIN in sentence else sentence
 
     @property
-    def place(self) -> tuple[str, int, int | None, int, bool]:
+    def group_key(self) -> tuple[str, int, int | None, int, bool]:
         """Return the key of repeated findings: the rule and the stream; of unknown ones, the connection."""
         if self.severity is Severity.UNKNOWN:
             return self.rule.code, self.connection, None, 0, True
@@ -110,8 +110,8 @@ class Fold:
 
     def add(self, finding: Finding) -> None:
         """Add a finding."""
-        place = finding.place
-        met = self._met[place] = self._met[place] + finding.times
+        group_key = finding.group_key
+        met = self._met[group_key] = self._met[group_key] + finding.times
         if self._limit is None or met <= self._limit:
             self._kept.append(finding)
         key = finding.rule.code, finding.severity
@@ -127,11 +127,11 @@ class Fold:
 
     def findings(self) -> list[tuple[Finding, int]]:
         """Return the kept findings in the order of frames; the last of each kind has the number of further ones."""
-        left = Counter(finding.place for finding in self._kept)
+        left = Counter(finding.group_key for finding in self._kept)
         out: list[tuple[Finding, int]] = []
         for finding in sorted(self._kept, key=lambda finding: (finding.frame, finding.rule.code)):
-            left[finding.place] -= 1
-            more = 0 if left[finding.place] or self._limit is None else self._met[finding.place] - self._limit
+            left[finding.group_key] -= 1
+            more = 0 if left[finding.group_key] or self._limit is None else self._met[finding.group_key] - self._limit
             out.append((finding, max(0, more)))
         return out
 

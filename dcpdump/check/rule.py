@@ -113,7 +113,7 @@ Judge = Callable[..., Answer]
 class Broken(NamedTuple):
     """The frames of a run that break a rule for single frames, all with one severity."""
 
-    places: Sequence[int]
+    rows: Sequence[int]
     severity: Severity
 
 

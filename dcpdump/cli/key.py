@@ -46,8 +46,8 @@ class Tracing(LedgerConsumer):
         matches = self._matches
         keys = part.keys
         for group in (each for each in part.groups if each.plan.keyed):
-            places = (each[group.rows].tolist() for each in (keys.logical, keys.end, keys.sound))
-            for row, begin, end, sound in zip(group.rows.tolist(), *places, strict=True):
+            columns = (each[group.rows].tolist() for each in (keys.logical, keys.end, keys.sound))
+            for row, begin, end, sound in zip(group.rows.tolist(), *columns, strict=True):
                 alone = blank_record(part.data[begin:end]) if sound else part.record(row)
                 if matches(alone):
                     self._keep(part.record(row))
@@ -152,8 +152,8 @@ def _changes(plain: Record, shown: Record, matches: Clause) -> list[Change]:
         seqno = own_seqno(frame)
         meaning, header = shown.meaning, frame.header
         rev = frame.get("rev_seqno")
-        place = meaning.key or b"", meaning.collection
-        return [Change(shown, seqno, *place, rev, header.cas, header.datatype)]
+        key = meaning.key or b"", meaning.collection
+        return [Change(shown, seqno, *key, rev, header.cas, header.datatype)]
     fields: dict[int, dict[str, int]] = {}
     for field in frame.fields:
         if field.group == "items" and isinstance(field.value, int):

@@ -120,8 +120,8 @@ def _drawn(reading: StreamReading, stream: Stream) -> str:
         return ""
     begin = max(first, stream.traffic.first_ns or first)
     end = min(last, (stream.traffic.last_ns if stream.next is not None else None) or last)
-    place = stream_key(stream.vbucket, stream.stream_id)
-    counts = rates.of(stream.connection.number, place, first, last, _BARS)
+    key = stream_key(stream.vbucket, stream.stream_id)
+    counts = rates.of(stream.connection.number, key, first, last, _BARS)
     length = max(1, last - first + 1)
     low, high = (begin - first) * _BARS // length, (end - first) * _BARS // length
     drawn = spark([count if low <= at <= high else 0 for at, count in enumerate(counts)])

@@ -51,7 +51,7 @@ _AT_ONCE = 1 << 14
 _NAMES = ("opaque", "vbucket_or_status", "opcode", "magic", "datatype", "cas")
 
 #: (vbucket, stream id)
-StreamPlace = tuple[int, int]
+StreamKey = tuple[int, int]
 #: (offset, length of the missing text, bytes lost; 0 if unknown)
 Loss = tuple[int, int, int]
 
@@ -78,10 +78,10 @@ def numbered(keys: Array) -> Array:
     """Return unique keys: a hash of each value and its rank among equal values."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
-    places = np.arange(len(keys))
+    numbers = np.arange(len(keys))
     begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(keys)]
     number = np.empty(len(keys), np.int64)
-    number[order] = places - np.maximum.accumulate(np.where(begins, places, 0))
+    number[order] = numbers - np.maximum.accumulate(np.where(begins, numbers, 0))
     return mixed(keys, number)
 
 
@@ -145,7 +145,7 @@ class CaptureRows:
         self.counts: dict[int, int] = {}  #: frames by direction id
         self.directions: dict[int, Direction] = {}  #: by direction id
         self.losses: dict[int, list[Loss]] = {}  #: by direction id, in order
-        self.last_seqno: dict[int, dict[StreamPlace, int]] = {}  #: by direction id and stream
+        self.last_seqno: dict[int, dict[StreamKey, int]] = {}  #: by direction id and stream
         #: Returns the offset up to which the receiver acknowledged a direction; None if unknown.
         self.acknowledged: Callable[[int], int | None] = lambda _: None
         self.first_ns: int | None = None
@@ -219,8 +219,8 @@ class CaptureRows:
         _, latest, _ = distinct(table["vbucket_or_status"].astype(np.int64) << 16 | table["sid"])
         last = self.last_seqno.setdefault(direction_id, {})
         found = table[latest]
-        places = zip(found["vbucket_or_status"].tolist(), found["sid"].tolist(), strict=True)
-        last.update(zip(places, found["seqno"].tolist(), strict=True))
+        keys = zip(found["vbucket_or_status"].tolist(), found["sid"].tolist(), strict=True)
+        last.update(zip(keys, found["seqno"].tolist(), strict=True))
 
 
 def rows_of(part: Part, chosen: Array, *, hides: bool = False) -> Array:

@@ -151,8 +151,8 @@ class Comparison:
     def changed(self, way: Way) -> Iterator[ChangedFrame]:
         """Yield the messages of a direction that are in both captures with different bytes."""
         a, b = self.sides
-        for place_a, place_b in way.changed.tolist():
-            mine, other = a.rows(way.a, place_a, place_a + 1)[0], b.rows(way.b, place_b, place_b + 1)[0]
+        for row_a, row_b in way.changed.tolist():
+            mine, other = a.rows(way.a, row_a, row_a + 1)[0], b.rows(way.b, row_b, row_b + 1)[0]
             differs = (name for name in ("opaque", "cas", "datatype", "length", "body") if mine[name] != other[name])
             yield ChangedFrame(mine, other, tuple(differs))
 

@@ -185,11 +185,11 @@ class Documents:
         found: Any = np.frombuffer(self._spill.get(_ROWS, row * size, (row + 1) * size), _ROW)[0]
         at = int(found["at"])
         key = self._spill.get(_KEYS, at, at + int(found["size"]))
-        place = int(found["vbucket"]), int(found["collection"]), key
+        identity = int(found["vbucket"]), int(found["collection"]), key
         change = (int(found[name]) for name in ("seqno", "cas", "value", "opcode", "frame"))
-        return Document(*place, *change)
+        return Document(*identity, *change)
 
-    def places(self, rows: Array) -> Array:
+    def seqnos(self, rows: Array) -> Array:
         """Return the vbuckets (``vbucket``) and seqnos of rows."""
         found = np.zeros(len(rows), [("vbucket", "<u2"), ("seqno", "<u8")])
         order = np.argsort(rows)
@@ -237,10 +237,10 @@ class Documents:
 
 def _compared(mine: Array, theirs: Array) -> tuple[Array, Array, Array, int]:
     """Compare the documents of two shards as ``Documents.against`` does, in any order."""
-    places = np.intersect1d(mine["document"], theirs["document"], assume_unique=True, return_indices=True)[1:]
+    at = np.intersect1d(mine["document"], theirs["document"], assume_unique=True, return_indices=True)[1:]
     alone, missing = np.ones(len(mine), bool), np.ones(len(theirs), bool)
-    alone[places[0]] = missing[places[1]] = False
-    both_mine, both_theirs = mine[places[0]], theirs[places[1]]
+    alone[at[0]] = missing[at[1]] = False
+    both_mine, both_theirs = mine[at[0]], theirs[at[1]]
     differ = both_mine["change"] != both_theirs["change"]
     pairs = np.column_stack([both_mine["row"][differ], both_theirs["row"][differ]])
     return mine["row"][alone], theirs["row"][missing], pairs, int((~differ).sum())
@@ -266,13 +266,13 @@ def judged(a: Documents, b: Documents, rows: DocumentDifferences) -> tuple[Docum
     doubtful = a.losses.doubtful, b.losses.doubtful
     if not any(each.any() for each in doubtful):
         return rows, DocumentDifferences(*(each[:0] for each in rows))
-    mine, theirs = a.places(rows.differ[:, 0]), b.places(rows.differ[:, 1])
+    mine, theirs = a.seqnos(rows.differ[:, 0]), b.seqnos(rows.differ[:, 1])
     words: Array = mine["vbucket"]
     older: Array = np.where(mine["seqno"] < theirs["seqno"], doubtful[0][words], doubtful[1][words])
     unknown = (
         older & (mine["seqno"] != theirs["seqno"]),
-        doubtful[1][a.places(rows.only_a)["vbucket"]],
-        doubtful[0][b.places(rows.only_b)["vbucket"]],
+        doubtful[1][a.seqnos(rows.only_a)["vbucket"]],
+        doubtful[0][b.seqnos(rows.only_b)["vbucket"]],
     )
     parts = list(zip(rows, unknown, strict=True))
     known = DocumentDifferences(*(each[~lost] for each, lost in parts))

@@ -123,19 +123,19 @@ def _longest_rising(numbers: Array) -> Array:
     ends: list[int] = []  # the smallest value that ends a rise of each length
     where: list[int] = []
     before = np.full(len(numbers), -1, np.int64)
-    for place, number in enumerate(numbers.tolist()):
+    for at, number in enumerate(numbers.tolist()):
         length = bisect_left(ends, number)
         if length == len(ends):
             ends.append(number)
-            where.append(place)
+            where.append(at)
         else:
-            ends[length], where[length] = number, place
+            ends[length], where[length] = number, at
         if length:
-            before[place] = where[length - 1]
-    out, place = [], where[-1]
-    while place >= 0:
-        out.append(place)
-        place = int(before[place])
+            before[at] = where[length - 1]
+    out, at = [], where[-1]
+    while at >= 0:
+        out.append(at)
+        at = int(before[at])
     return np.array(out[::-1], np.int64)
 
 
@@ -145,18 +145,18 @@ def _once(values: Array) -> tuple[Array, Array]:
     return found[counts == 1], first[counts == 1]
 
 
-def _others(count: int, places: Array) -> Array:
+def _others(count: int, rows: Array) -> Array:
     """Return the indexes below ``count`` that are not given."""
     left = np.ones(count, bool)
-    left[places] = False
+    left[rows] = False
     return np.flatnonzero(left)
 
 
-def _behind(rows: Array, places: Array) -> Array:
+def _behind(rows: Array, at: Array) -> Array:
     """Return keys that are equal for equal frames at the same distance (bytes) from the pair before them."""
     offset = rows["offset"]
-    if len(places):
-        offset = offset - offset[places][np.maximum(np.searchsorted(places, np.arange(len(rows))) - 1, 0)]
+    if len(at):
+        offset = offset - offset[at][np.maximum(np.searchsorted(at, np.arange(len(rows))) - 1, 0)]
     return mixed(rows["hash"].copy(), offset)
 
 
@@ -235,8 +235,8 @@ class _Search:
                 found = zip(ours.tolist(), sizes.tolist(), strict=True)
                 counts.update({(each, direction_id): size for each, size in found})
         scores: Counter[Pair] = Counter()
-        for (place_a, place_b), count in counts.items():
-            scores[Pair(place_a >> 1, place_b >> 1, bool((place_a ^ place_b) & 1))] += count * (int(mask) + 1)
+        for (id_a, id_b), count in counts.items():
+            scores[Pair(id_a >> 1, id_b >> 1, bool((id_a ^ id_b) & 1))] += count * (int(mask) + 1)
         return scores
 
 
@@ -374,10 +374,10 @@ class Way:
         return bool(len(self.changed) or any(len(rows) for rows, _ in self.only))
 
 
-def compared(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: int, window: int = WINDOW) -> Way:
+def compared(side_a: CaptureRows, side_b: CaptureRows, id_a: int, id_b: int, window: int = WINDOW) -> Way:
     """Compare one direction."""
     equal, changed, runs, later = 0, [_pairs([], [])], [], [np.zeros(0, np.int64)]
-    for a, b, rows_a, rows_b, same, other in _windows(side_a, side_b, place_a, place_b, window):
+    for a, b, rows_a, rows_b, same, other in _windows(side_a, side_b, id_a, id_b, window):
         equal += len(same)
         changed.append(_pairs(a + other.a, b + other.b))
         both = same.joined(other)
@@ -386,13 +386,13 @@ def compared(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: in
         later.append((then - earlier)[(earlier != NO_TIME) & (then != NO_TIME)])
     found = np.concatenate(runs) if runs else np.zeros((0, 4), np.int64)
     only = _rows_in(found[:, 0], found[:, 1]), _rows_in(found[:, 2], found[:, 3])
-    moved, other = strays(side_a.chosen(place_a, only[0][0]), side_b.chosen(place_b, only[1][0]))
+    moved, other = strays(side_a.chosen(id_a, only[0][0]), side_b.chosen(id_b, only[1][0]))
     gone = moved.joined(other)
     changed.append(_pairs(only[0][0][other.a], only[1][0][other.b]))
     every = np.concatenate(changed)
     return Way(
-        place_a,
-        place_b,
+        id_a,
+        id_b,
         equal,
         len(moved),
         every[np.argsort(every[:, 0])],
@@ -402,13 +402,13 @@ def compared(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: in
     )
 
 
-def _windows(side_a: CaptureRows, side_b: CaptureRows, place_a: int, place_b: int, size: int) -> "Iterator[_Window]":
+def _windows(side_a: CaptureRows, side_b: CaptureRows, id_a: int, id_b: int, size: int) -> "Iterator[_Window]":
     """Yield windows: their beginnings, their rows up to the last matched frame, and the matches."""
-    count_a, count_b = side_a.counts.get(place_a, 0), side_b.counts.get(place_b, 0)
+    count_a, count_b = side_a.counts.get(id_a, 0), side_b.counts.get(id_b, 0)
     a = b = 0
     wide = size
     while a < count_a or b < count_b:
-        rows_a, rows_b = side_a.rows(place_a, a, a + wide), side_b.rows(place_b, b, b + wide)
+        rows_a, rows_b = side_a.rows(id_a, a, a + wide), side_b.rows(id_b, b, b + wide)
         same, other = matched(rows_a, rows_b)
         last = a + wide >= count_a and b + wide >= count_b
         if not last:

@@ -35,7 +35,7 @@ from dcpdump.streams.failover_logs import Lag
 from dcpdump.streams.flow import FlowEvidence, FlowState, flow_status, why_unknown
 from dcpdump.streams.knowledge import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import client, lag_text, place, times
+from dcpdump.streams.wording import client, lag_text, name_stream, times
 from dcpdump.text import counted, ranges
 
 # -- troubles of rules --------------------------------------------------------------------------------
@@ -100,9 +100,9 @@ def with_findings(evidence: Evidence, troubles: Sequence[Trouble]) -> list[Troub
 
 def _has(trouble: Trouble, group: _Group, note: Trouble) -> bool:
     """Return whether a note of rollbacks is about those that a rule finds wrong."""
-    places = {(finding.connection, finding.vbucket) for finding, _ in group}
+    streamed = {(finding.connection, finding.vbucket) for finding, _ in group}
     streams = {(stream.connection.number, stream.vbucket) for stream in note.streams}
-    return note.situation is Situation.ROLLBACKS and trouble.cause in _OF_ROLLBACKS and streams <= places
+    return note.situation is Situation.ROLLBACKS and trouble.cause in _OF_ROLLBACKS and streams <= streamed
 
 
 def _explains(trouble: Trouble, finding: Finding) -> bool:
@@ -114,8 +114,8 @@ def _explains(trouble: Trouble, finding: Finding) -> bool:
             return False
         if finding.rule.code == "DCP107" and finding.vbucket is None:
             return False
-    places = {each.vbucket for each in trouble.streams if each.connection.number == finding.connection}
-    return finding.vbucket is None or not places or finding.vbucket in places
+    vbuckets = {each.vbucket for each in trouble.streams if each.connection.number == finding.connection}
+    return finding.vbucket is None or not vbuckets or finding.vbucket in vbuckets
 
 
 def _count(group: _Group) -> int:
@@ -145,8 +145,8 @@ def _spread(group: _Group, connections: tuple[int, ...]) -> str:
     """Say over how many vbuckets or connections findings spread, where those are several."""
     if len(connections) > 1:
         return f" on {counted(len(connections), 'connection')}"
-    places = {finding.vbucket for finding, _ in group} - {None}
-    return f" in {counted(len(places), 'vbucket')}" if len(places) > 1 else ""
+    vbuckets = {finding.vbucket for finding, _ in group} - {None}
+    return f" in {counted(len(vbuckets), 'vbucket')}" if len(vbuckets) > 1 else ""
 
 
 # -- what was not judged, and why: what the capture does not show of connections, streams and rules ---
@@ -393,7 +393,7 @@ class Behind(NamedTuple):
         total = Lag(
             sum(_lag(each).seqnos or 0 for each in self.streams), all(_lag(each).exact for each in self.streams)
         )
-        worst = ", ".join(f"{place(stream)}: {lag_text(verdict.lag, self.now_ns)}" for stream, verdict in self.worst)
+        worst = ", ".join(f"{name_stream(each)}: {lag_text(verdict.lag, self.now_ns)}" for each, verdict in self.worst)
         more = f" and {len(self.streams) - _WORST:,} more" if len(self.streams) > _WORST else ""
         several = f"by {lag_text(total, None)} seqnos in {counted(len(self.streams), 'stream')}"
         return f"{client(self.connection)} (c{self.connection.number}) is behind {several}: {worst}{more}"

@@ -18,7 +18,7 @@ from dcpdump.streams.rollbacks import LOOP, Rollback, RollbackReason, branch_of,
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import BY_SERVER, IDLE_NS, ended_by, why_closed
-from dcpdump.streams.wording import client, clock, place, reason_name, seqno, short_name, span
+from dcpdump.streams.wording import client, clock, name_stream, reason_name, seqno, short_name, span
 from dcpdump.text import counted, ranges
 
 #: Where more connections than these have the same trouble, they are one trouble.
@@ -56,7 +56,7 @@ def streams_unjudged(evidence: Evidence) -> Iterator[Unjudged]:
     for (_, cause), judged in _grouped(evidence.judged, Degree.UNKNOWN):
         streams, (first, verdict) = [stream for stream, _ in judged], judged[0]
         numbers = tuple(sorted({stream.connection.number for stream in streams}))
-        example = f" ({'' if len(streams) == 1 else f'{place(first)}: '}{verdict.why})"
+        example = f" ({'' if len(streams) == 1 else f'{name_stream(first)}: '}{verdict.why})"
         why = "" if cause is Reason.OTHER_NODES else example
         yield Unjudged(
             UnjudgedCode.STREAMS,
@@ -189,7 +189,7 @@ def _closed(by: str, streams: Sequence[Stream], several: bool) -> str:
     if len(connections) > 1:
         return f"{counted(len(connections), 'connection')} were {by} with {counted(len(streams), 'stream')} open"
     (connection,) = connections
-    open_ones = place(streams[0]) if len(streams) == 1 else counted(len(streams), "stream")
+    open_ones = name_stream(streams[0]) if len(streams) == 1 else counted(len(streams), "stream")
     who, when = words.who(connection, several), clock(connection.end.ts_ns)
     return f"the connection of {who} was {by} at {when} with {open_ones} open"
 
@@ -235,10 +235,10 @@ def _detail(evidence: Evidence, situation: Situation, judged: Sequence[Judged]) 
     if situation in (Situation.LOOP, Situation.ROLLED_BACK) and stream.requests.rolled_back:
         clearest = min(stream.requests.rolled_back, key=lambda request: bool(doubt(request, stream)))
         text = explain(clearest, stream, evidence.ledger).text
-        return text if one else f"{place(stream)}, {verdict.why}: {text}"
+        return text if one else f"{name_stream(stream)}, {verdict.why}: {text}"
     waits = stream.connection.noops.open_ns if situation is Situation.CLOSED else None
     silent = f"a NOOP waited for its answer since {clock(waits)}; " if waits is not None else ""
-    return silent + (verdict.why if one else f"{place(stream)}: {verdict.why}")
+    return silent + (verdict.why if one else f"{name_stream(stream)}: {verdict.why}")
 
 
 # -- ends of streams, again and again -----------------------------------------------------------------
@@ -274,7 +274,7 @@ def repeated_ends(evidence: Evidence) -> Iterator[Trouble]:
             Situation.ENDS,
             f"{words.subject(streams, several)} ended{_reasons(streams)} {often}{words.listed(streams)}",
             on("streams", (number,), "--vbucket", ",".join(_listed(each.vbucket for each in streams))),
-            f"{'' if one else f'{place(streams[0])}: {how}, '}each time from seqno {seqno(_start(streams[0]))}",
+            f"{'' if one else f'{name_stream(streams[0])}: {how}, '}each time from seqno {seqno(_start(streams[0]))}",
             "ended-repeatedly",
             len(streams),
             (number,),
@@ -324,7 +324,8 @@ def end_troubles(evidence: Evidence) -> Iterator[Trouble]:
 
 def _names_taken(evidence: Evidence) -> Iterator[Trouble]:
     """Yield the names for which connections were opened in turn, each of which the server closed for the next."""
-    taken = [(each.setup.place, each) for each in evidence.connections if each.setup.place and why_closed(each)]
+    named = ((each.setup.client_key, each) for each in evidence.connections)
+    taken = [(key, each) for key, each in named if key and why_closed(each)]
     for (server, _, name), group in grouped(taken, itemgetter(0)).items():
         if len(group) < _TAKEN:
             continue
@@ -483,7 +484,7 @@ class Rollbacks:
         advice = None if each is None else resume(each, self.evidence.ledger)
         if each is None or advice is None:
             return replace(trouble, follows=(*before, *trouble.follows))
-        which = f"{place(each.stream)}: " * (len(trouble.streams) > 1)
+        which = f"{name_stream(each.stream)}: " * (len(trouble.streams) > 1)
         request = each.attempts[-1].request
         lines = [branch_of(advice, request) or _taken_back(request), f"to go on: {advice.text} ({advice.why})"]
         return replace(trouble, follows=(*before, *trouble.follows, *(f"{which}{line}" for line in lines if line)))
@@ -502,7 +503,7 @@ def _loop(group: Sequence[Rollback], several: bool) -> Trouble:
     streams, first = _streams(group), group[0]
     name, target = words.who(first.stream.connection, several), seqno(first.first.rollback_seqno)
     if len(group) == 1:
-        text = f"{place(first.stream)} of {name} was rolled back to {target}, {first.often}: "
+        text = f"{name_stream(first.stream)} of {name} was rolled back to {target}, {first.often}: "
         text += f"a loop, as it asks {first.asked_again} again each time"
     else:
         listed = words.listed_vbuckets(each.stream.vbucket for each in group)

@@ -10,7 +10,7 @@ from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client, place, span
+from dcpdump.streams.wording import client, name_stream, span
 from dcpdump.text import counted, ranges
 
 #: Of a list of vbuckets, people are shown so many entries.
@@ -51,7 +51,7 @@ def subject(streams: Sequence[Stream], several: bool) -> str:
     """Name streams: one by its vbucket, many by their number."""
     connections = {stream.connection for stream in streams}
     of = who(streams[0].connection, several) if len(connections) == 1 else counted(len(connections), "connection")
-    return f"{place(streams[0]) if len(streams) == 1 else counted(len(streams), 'stream')} of {of}"
+    return f"{name_stream(streams[0]) if len(streams) == 1 else counted(len(streams), 'stream')} of {of}"
 
 
 def listed(streams: Sequence[Stream]) -> str:

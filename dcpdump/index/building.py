@@ -15,7 +15,7 @@ import cramjam
 import numpy as np
 
 import dcpdump.batch.scan as state
-from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPlace, BlockSize, Packets
+from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPosition, BlockSize, Packets
 from dcpdump.batch.dissector import Dissection, DissectionState
 from dcpdump.batch.gather import Array
 from dcpdump.batch.part import Part
@@ -233,14 +233,14 @@ class Spool:
             raise not_kept("the packets cannot be kept to be read again", error) from error
         return at
 
-    def read(self, place: int) -> Block | None:
+    def read(self, position: int) -> Block | None:
         """Return the block at an offset; None if newer ones have overwritten it."""
-        at = place % self._limit
+        at = position % self._limit
         head = _read(self._file.fileno(), at, _HEAD.size)
         if len(head) < _HEAD.size:
             return None
         found, size, checksum = _HEAD.unpack(head)
-        if found != place:
+        if found != position:
             return None
         data = _read(self._file.fileno(), at + _HEAD.size, size)
         if len(data) < size or zlib.crc32(data) != checksum:
@@ -279,7 +279,7 @@ def _read(fd: int, at: int, size: int) -> bytes:
 
 
 #: The position from which a block can be read again: in its file, or in the spool.
-KeptPlace = BlockPlace | int
+KeptBlock = BlockPosition | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ class NoLongerKept(LookupError):
 class Replay:
     """A source of the parts of an indexed input. ``blocks`` and ``checkpoints`` grow during indexing."""
 
-    def __init__(self, blocks: list[KeptPlace], checkpoints: Checkpoints, spool: Spool, options: IndexOptions) -> None:
+    def __init__(self, blocks: list[KeptBlock], checkpoints: Checkpoints, spool: Spool, options: IndexOptions) -> None:
         self._blocks, self._checkpoints, self._spool, self._options = blocks, checkpoints, spool, options
         self._kept: OrderedDict[int, Part] = OrderedDict()  # by first frame, least recently used first
         self._dissection: Dissection | None = None  # the dissection of the last part
@@ -389,15 +389,15 @@ class Replay:
                 self._kept.popitem(last=False)
             yield from parts
 
-    def _read(self, place: KeptPlace) -> Block:
-        if isinstance(place, int):
-            block = self._spool.read(place)
+    def _read(self, position: KeptBlock) -> Block:
+        if isinstance(position, int):
+            block = self._spool.read(position)
             if block is None:
                 raise NoLongerKept("the packets of this frame are no longer kept")
             return block
-        block = read_again(place)
+        block = read_again(position)
         if block is None:
-            raise CaptureError("this file was changed or cut after it was read", place.begins.path)
+            raise CaptureError("this file was changed or cut after it was read", position.begins.path)
         return block
 
 
@@ -417,7 +417,7 @@ class Update:
     skipped_bytes: int = 0
     bytes_read: int = 0
     begins_ns: int | None = None  #: the time of the first packet
-    blocks: list[KeptPlace] = field(default_factory=list)
+    blocks: list[KeptBlock] = field(default_factory=list)
     checkpoints: list[Checkpoint] = field(default_factory=list)
     evicted: bool = False  #: memory had to be freed: earlier frames are made from the beginning only
     directions: list[Direction] = field(default_factory=list)
@@ -509,7 +509,7 @@ class Builder:
         if self._begins_ns is None:
             self._begins_ns = block.begins_ns
         records = self._append_all(self._dissection.feed_block(block))
-        update.blocks.append(self._given.spool.write(block) if block.place is None else block.place)
+        update.blocks.append(self._given.spool.write(block) if block.position is None else block.position)
         self._number += 1
         self._since += max(len(block.data), records * self._options.record_bytes)
         size = len(block.data) * min(2 * max(records, 1), _RECORDS) // max(records, 1)

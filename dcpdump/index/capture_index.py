@@ -20,7 +20,7 @@ from dcpdump.index.building import (
     Checkpoints,
     IndexInput,
     IndexOptions,
-    KeptPlace,
+    KeptBlock,
     Replay,
     Spool,
     Update,
@@ -215,8 +215,8 @@ def _by_parts(view: _ColumnRows, replay: Replay, wanted: Masks, sure: Array, uns
         else:
             rows = wanted_rows(part, wanted)
         numbers = np.array(rows, np.int64) + part.first
-        places = numbers[(numbers >= at + view.first) & (numbers < stop + view.first)] - view.first
-        found[places - at] = True
+        near = numbers[(numbers >= at + view.first) & (numbers < stop + view.first)] - view.first
+        found[near - at] = True
         yield _Matched(at + view.first, found)
         at = stop
 
@@ -261,7 +261,7 @@ class CaptureIndex:
             with suppress(OSError):  # no more processes allowed
                 builder = _HelperBuilder(given, options)
         self._builder = builder or Builder(given, options)
-        self._blocks: list[KeptPlace] = []
+        self._blocks: list[KeptBlock] = []
         self._checkpoints = Checkpoints(options.memory)
         self._replay = Replay(self._blocks, self._checkpoints, self._spool, options)
         self.directions: list[Direction] = []  #: the directions by the numbers in ``columns.direction``

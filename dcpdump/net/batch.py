@@ -244,11 +244,11 @@ _NO_SIDE: ConnectionSide | None = None
 
 def _stands(key: bytes, data: bytes, at: "i64", stop: "i64") -> bool:
     """Return whether the bytes from ``at`` to ``stop`` are a flow's key, the last ones, which differ most, first."""
-    place: i64 = len(key)
-    if place != stop - at:
+    left: i64 = len(key)
+    if left != stop - at:
         return False
-    while place > 0:
-        place -= 1
-        if data[at + place] != key[place]:
+    while left > 0:
+        left -= 1
+        if data[at + left] != key[left]:
             return False
     return True

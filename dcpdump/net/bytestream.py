@@ -326,7 +326,7 @@ class ByteStream(Reassembly):
         if segment.disagreement:
             out.append(conflict(balance, Difference(start, *segment.disagreement), seen))
         if content:
-            out += self._place(start, payload, missing, seen)
+            out += self._insert(start, payload, missing, seen)
         if flags & FIN:
             self._fin = Fin(start + content, self._arrived, now, seen)
         return out + self._settle(seen)
@@ -417,7 +417,7 @@ class ByteStream(Reassembly):
         if stray is not None and seq != stray.seq and self._near(stray.seq, seq):
             first = seq if distance(stray.seq, seq) < 0 else stray.seq
             out = self._jump(seen, NOT_ACKED, first)
-            return out + self._place(self.offset_of(seq), payload, missing, seen) + self._settle(seen)
+            return out + self._insert(self.offset_of(seq), payload, missing, seen) + self._settle(seen)
         if stray is not None:
             self._count_stray()
         self._stray = _Stray(seq, payload, missing)
@@ -449,5 +449,5 @@ class ByteStream(Reassembly):
             out.append(Gap(self.offset, None, reason, seen))
             self._base, self._isn, self._top = advance(first, -self.offset), None, self.offset
         self._acked = self._fin = None
-        out += self._place(self.offset_of(seq), payload, missing, seen)
+        out += self._insert(self.offset_of(seq), payload, missing, seen)
         return out + self._settle(seen)

@@ -93,8 +93,8 @@ def _ipv4(data: bytes, at: int, cut: int) -> Datagram | str:
         if start > end:
             return "IP header cut short"
     if fragment & FRAGMENT:
-        place = Fragment(ident, (fragment & 0x1FFF) * 8, bool(fragment & 0x2000))
-        return Datagram(addresses, protocol, start, end, missing, place)
+        piece = Fragment(ident, (fragment & 0x1FFF) * 8, bool(fragment & 0x2000))
+        return Datagram(addresses, protocol, start, end, missing, piece)
     return Datagram(addresses, protocol, start, end, missing)
 
 
@@ -106,7 +106,7 @@ def _ipv6(data: bytes, at: int, cut: int) -> Datagram | str:
     if not length and header == _HOP_BY_HOP:
         length = _jumbo_length(data, start)
     end, missing = _extent(data, start, length, cut)
-    place = None
+    fragment = None
     for _ in range(EXTENSIONS + 1):
         if header in OPTIONS:
             header, start = data[start], start + (data[start + 1] + 1) * 8
@@ -116,7 +116,7 @@ def _ipv6(data: bytes, at: int, cut: int) -> Datagram | str:
             header, position, ident = _V6_FRAGMENT(data, start)
             start += 8
             if position & 0xFFF9:  # a lone "atomic" fragment is whole
-                place = Fragment(ident, position & 0xFFF8, bool(position & 1))
+                fragment = Fragment(ident, position & 0xFFF8, bool(position & 1))
                 break
         else:
             break
@@ -128,7 +128,7 @@ def _ipv6(data: bytes, at: int, cut: int) -> Datagram | str:
         return "IP header cut short"
     if header == _NO_NEXT:
         return "not TCP (IP protocol 59)"
-    return Datagram(addresses, header, start, end, missing, place)
+    return Datagram(addresses, header, start, end, missing, fragment)
 
 
 def _jumbo_length(data: bytes, at: int) -> int:
@@ -222,23 +222,23 @@ class Fragments:
         self._bytes = sum(2 * len(partial.have) for partial in state.values())
         self._pieces = sum(partial.pieces for partial in state.values())
 
-    def feed(self, addresses: bytes, protocol: int, place: Fragment, data: bytes, now: int) -> Whole | None:
+    def feed(self, addresses: bytes, protocol: int, fragment: Fragment, data: bytes, now: int) -> Whole | None:
         """Add a fragment, seen at ``now`` (ns), and return the datagram if that completes it."""
-        key = addresses, protocol, place.ident
+        key = addresses, protocol, fragment.ident
         partial = self._partial.get(key)
         if partial is not None and now - partial.since > self._limits.fragment_ns:
             self._forget(key)  # the identification is used again
             partial = None
         if partial is None:
             partial = self._partial[key] = PartialDatagram(now)
-        if place.offset + len(data) > _LARGEST:
+        if fragment.offset + len(data) > _LARGEST:
             return None
         before = len(partial.have)
-        partial.put(place.offset, data)
+        partial.put(fragment.offset, data)
         self._bytes += 2 * (len(partial.have) - before)
         self._pieces += 1
-        if not place.more and partial.size is None:
-            partial.size = place.offset + len(data)
+        if not fragment.more and partial.size is None:
+            partial.size = fragment.offset + len(data)
         if partial.size is not None and partial.filled >= partial.size and partial.have.count(0, 0, partial.size) == 0:
             self._forget(key)
             return Whole(bytes(partial.known[: partial.size]), partial.disagreement)
@@ -277,16 +277,16 @@ def pseudo_header(addresses: bytes, protocol: int, size: int) -> bytes:
     return addresses + pack(">II", size, protocol) if protocol in _PSEUDO else b""
 
 
-def checksum_is_right(before: bytes, data: bytes | bytearray, place: int) -> bool:
-    """Return whether the checksum at ``place`` of ``data`` is right, with ``before`` summed too; UDP's 0 means none."""
-    if place == CHECKSUM_AT[_UDP] and data[place : place + 2] == b"\0\0":
+def checksum_is_right(before: bytes, data: bytes | bytearray, at: int) -> bool:
+    """Return whether the checksum at ``at`` of ``data`` is right, with ``before`` summed too; UDP's 0 means none."""
+    if at == CHECKSUM_AT[_UDP] and data[at : at + 2] == b"\0\0":
         return False
     return (_ones_complement_sum(before) + _ones_complement_sum(data)) % 0xFFFF == 0
 
 
-def mend_checksum(before: bytes, data: bytearray, place: int) -> None:
+def mend_checksum(before: bytes, data: bytearray, at: int) -> None:
     """Make the checksum right."""
-    data[place : place + 2] = b"\0\0"
+    data[at : at + 2] = b"\0\0"
     found = (_ones_complement_sum(before) + _ones_complement_sum(data)) % 0xFFFF
     value = 0xFFFF - (found or 0xFFFF)
-    pack_into(">H", data, place, value or (0xFFFF if place == CHECKSUM_AT[_UDP] else 0))
+    pack_into(">H", data, at, value or (0xFFFF if at == CHECKSUM_AT[_UDP] else 0))

@@ -172,9 +172,9 @@ class Layers:
             datagram = ip.parse(found[0], data, found[1], cut)
             if isinstance(datagram, str):
                 return datagram
-            addresses, protocol, start, end, missing, place = datagram
-            if place is not None:
-                whole = self._fragments.feed(addresses, protocol, place, data[start:end], packet.ts_ns or 0)
+            addresses, protocol, start, end, missing, fragment = datagram
+            if fragment is not None:
+                whole = self._fragments.feed(addresses, protocol, fragment, data[start:end], packet.ts_ns or 0)
                 if whole is None:
                     return None
                 data, disagreement = whole

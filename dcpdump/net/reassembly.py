@@ -594,7 +594,7 @@ NOT_DUE: Final = (1 << 63) - 1  #: the deadline without one
 
 
 class Reassembly:
-    """``_place`` adds a piece, ``_settle`` then returns the bytes in order, and Gaps for holes that are given up.
+    """``_insert`` adds a piece, ``_settle`` then returns the bytes in order, and Gaps for holes that are given up.
 
     Until the first offset is known (``gathering``), nothing comes out, and offsets may be negative.
     """
@@ -670,7 +670,7 @@ class Reassembly:
 
     # ── a piece comes in ────────────────────────────────────────────────────────────────────────────────────
 
-    def _place(self, start: int, payload: bytes, missing: int, seen: Seen) -> list[StreamEvent]:
+    def _insert(self, start: int, payload: bytes, missing: int, seen: Seen) -> list[StreamEvent]:
         """Compare a piece with the delivered bytes, or add it to those that wait."""
         out: list[StreamEvent] = []
         balance, size = self._balance, len(payload)

@@ -94,14 +94,14 @@ def with_reassembled(packets: Sequence[bytes], reassembled: Iterable[bytes]) -> 
     Such a frame replaces the packet that it ends with, if that holds nothing else.
     """
     frames = list(islice(filter(is_complete, reassembled), _REASSEMBLED))
-    payloads = {place: data for place, packet in enumerate(packets) if (data := _payload(packet))} if frames else {}
+    payloads = {at: data for at, packet in enumerate(packets) if (data := _payload(packet))} if frames else {}
     if not payloads:
         return tuple(packets)
     streams = without_packets(Pasted("", tuple(packets))).parts
     found = list(packets)
     for frame in frames:
         if not any(frame in part for part in streams):
-            last = max((place for place, data in payloads.items() if frame.endswith(data)), default=len(found))
+            last = max((at for at, data in payloads.items() if frame.endswith(data)), default=len(found))
             found[last : last + 1] = [frame]
     return tuple(found)
 

@@ -47,7 +47,7 @@ def _drawn(draw: Callable[[Record, int | None], list[Line]]) -> Writer:
     def write(record: Record, view: View) -> str:
         lines = draw(record, view.value_bytes)
         if record.connection is not None:
-            lines.insert(0, view.marked(table.place(record, view.when(record), file=view.file)))
+            lines.insert(0, view.marked(table.origin_line(record, view.when(record), file=view.file)))
         lines.append(Line(LineKind.PLAIN, ""))
         return view.palette.paint_all(lines)
 

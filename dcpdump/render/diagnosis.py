@@ -117,7 +117,7 @@ def _trouble(trouble: Trouble, line: CommandLine) -> "Iterator[Line | Paragraph]
     yield Paragraph(kind, trouble.text, f"{_label(trouble):<{_LABEL}}", indent)
     for text in filter(None, (trouble.detail, *trouble.follows)):
         yield Paragraph(LineKind.PLAIN, text, indent, indent)
-    yield Line(LineKind.PLACE, f"{indent}{line(trouble.command)}")
+    yield Line(LineKind.ORIGIN, f"{indent}{line(trouble.command)}")
 
 
 def _label(trouble: Trouble) -> str:
@@ -134,7 +134,7 @@ def _behind(found: Diagnosis, line: CommandLine, everything: bool) -> "Iterator[
     if len(shown) < len(consumers):
         yield Line(LineKind.FIELD, f"{indent}… {counted(len(consumers) - len(shown), 'more connection')}: --all")
     if consumers:
-        yield Line(LineKind.PLACE, f"{indent}{line(COMMAND)}")
+        yield Line(LineKind.ORIGIN, f"{indent}{line(COMMAND)}")
 
 
 def _not_judged(unjudged: Sequence[Unjudged], line: CommandLine, everything: bool) -> "Iterator[Line | Paragraph]":
@@ -143,7 +143,7 @@ def _not_judged(unjudged: Sequence[Unjudged], line: CommandLine, everything: boo
     for each in shown:
         yield Paragraph(LineKind.FIELD, each.text, f"{'not judged':<{_LABEL}}", indent)
         if each.command is not None:
-            yield Line(LineKind.PLACE, f"{indent}{line(each.command)}")
+            yield Line(LineKind.ORIGIN, f"{indent}{line(each.command)}")
     if len(shown) < len(unjudged):
         yield Line(LineKind.FIELD, f"… {len(unjudged) - len(shown)} more not judged: --all")
 

@@ -253,7 +253,7 @@ class DiffRows:
         """Yield a block for each connection, those that differ with their frames; the total last."""
         found = self._found
         for each in found.linked:
-            yield Line(LineKind.PLACE, self._who(each))
+            yield Line(LineKind.ORIGIN, self._who(each))
             yield Line(LineKind.PLAIN, f"  clocks: {self._clock_text(each)}")
             yield WAYS.table(self._ways(each))
             yield from self._details(each)

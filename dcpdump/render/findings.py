@@ -22,13 +22,13 @@ SEVERITY_KINDS = {
     Severity.VIOLATION: LineKind.PROBLEM,
     Severity.SUSPICIOUS: LineKind.HINT,
     Severity.INFO: LineKind.FIELD,
-    Severity.UNKNOWN: LineKind.PLACE,
+    Severity.UNKNOWN: LineKind.ORIGIN,
 }
 _LEVELS = {Severity.VIOLATION: "error", Severity.SUSPICIOUS: "warning", Severity.INFO: "note"}
 _WIDTH = 96
 
 
-def _place(finding: Finding) -> str:
+def _location(finding: Finding) -> str:
     words = f"c{finding.connection}"
     if finding.vbucket is not None:
         words += f" vb {finding.vbucket}"
@@ -57,11 +57,11 @@ def lines(findings: Folded) -> Iterator[Line]:
     for finding, more in findings:
         rule = finding.rule
         when = "" if finding.ts_ns is None else f" {clock_in_use().row(finding.ts_ns)}"
-        head = f"{finding.severity.value:<10} {rule.code} {rule.id:<3} {_place(finding)} #{finding.frame}{when}"
+        head = f"{finding.severity.value:<10} {rule.code} {rule.id:<3} {_location(finding)} #{finding.frame}{when}"
         yield Line(SEVERITY_KINDS[finding.severity], f"{head}  {sentence(finding)}")
         if more:
-            where = f"c{finding.connection}" if finding.reason else _place(finding)
-            yield Line(LineKind.PLACE, f"{'':<10} {rule.code} {rule.id:<3} {where}  … {more:,} more (--all)")
+            where = f"c{finding.connection}" if finding.reason else _location(finding)
+            yield Line(LineKind.ORIGIN, f"{'':<10} {rule.code} {rule.id:<3} {where}  … {more:,} more (--all)")
 
 
 def total(counts: dict[Severity, int], rules: int, streams: int, partly: int) -> Line:
@@ -78,9 +78,9 @@ def total(counts: dict[Severity, int], rules: int, streams: int, partly: int) ->
 
 def sarif(findings: Folded, rules: Sequence[Rule], files: Sequence[str], version: str) -> Json:
     """Return everything as one SARIF 2.1.0 log."""
-    places = {rule.code: at for at, rule in enumerate(rules)}
+    at_of = {rule.code: at for at, rule in enumerate(rules)}
     driver = {"name": "dcpdump", "version": version, "rules": [_sarif_rule(rule) for rule in rules]}
-    results = [_result(finding, more, places[finding.rule.code], files) for finding, more in findings]
+    results = [_result(finding, more, at_of[finding.rule.code], files) for finding, more in findings]
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -105,7 +105,7 @@ def _result(finding: Finding, more: int, index: int, files: Sequence[str]) -> Js
     else:
         out |= {"kind": "fail", "level": _LEVELS[finding.severity]}
     out["message"] = {"text": sentence(finding)}
-    location: Json = {"logicalLocations": [{"fullyQualifiedName": _place(finding), "kind": "stream"}]}
+    location: Json = {"logicalLocations": [{"fullyQualifiedName": _location(finding), "kind": "stream"}]}
     if len(files) == 1:
         location["physicalLocation"] = {"artifactLocation": {"uri": quote(os.fsencode(files[0]))}}
     out["locations"] = [location]

@@ -16,7 +16,7 @@ from dcpdump.spec.names import DATATYPE
 from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client, clock, place, seqno, status
+from dcpdump.streams.wording import client, clock, name_stream, seqno, status
 from dcpdump.text import counted
 from dcpdump.wire.frame import Where
 
@@ -176,7 +176,7 @@ def _collection(change: Change) -> str:
 
 def _covered(each: Coverage) -> str:
     stream, answer = each.stream, {True: "yes", False: "no", None: "unknown"}[each.complete]
-    where = f"{place(stream)} conn {stream.connection.number} {client(stream.connection)}"
+    where = f"{name_stream(stream)} conn {stream.connection.number} {client(stream.connection)}"
     span = f"{seqno(each.first)}..{seqno(each.last)}" if each.last is not None else "no seqno"
     return f"capture complete for {where}, {span}: {answer} ({each.why})"
 

@@ -9,7 +9,7 @@ from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams.request import Request
 from dcpdump.streams.rollbacks import Explanation, Resume, Rollback, branch_of, written
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client, clock, place, seqno, span, status
+from dcpdump.streams.wording import client, clock, name_stream, seqno, span, status
 from dcpdump.text import counted
 
 _SOON_NS = 1_000_000_000
@@ -27,7 +27,7 @@ def lines(found: Sequence[Advised], streams: Sequence[Stream], until_ns: int | N
         request, stream = each.first, each.stream
         asked = f"start {seqno(request.start_seqno)} snapshot {seqno(request.snap_start_seqno)}.."
         asked += f"{seqno(request.snap_end_seqno)} uuid {_hex(request.vbucket_uuid)}"
-        head = f"{place(stream)}  conn {stream.connection.number} {client(stream.connection)}  "
+        head = f"{name_stream(stream)}  conn {stream.connection.number} {client(stream.connection)}  "
         head += f"{clock(request.ts_ns)}  {asked} -> rollback to {seqno(request.rollback_seqno)}"
         out.append(Line(LineKind.TITLE, head))
         out += _evidence(each.explanation, request)

@@ -101,7 +101,7 @@ REQUEST = ColumnSet[_Asked](
 C = Column[StreamRow]
 
 
-def _counted(key: str, opcode: int, place: int) -> C:
+def _counted(key: str, opcode: int, drop_rank: int) -> C:
     """Return the column of how many messages of an opcode came."""
     count = partial(lambda opcode, row: row.stream.traffic.count(opcode), opcode)
     return C(
@@ -109,7 +109,7 @@ def _counted(key: str, opcode: int, place: int) -> C:
         count,
         key.rstrip("?").replace("_", " "),
         nonzero(count),
-        drop_rank=place,
+        drop_rank=drop_rank,
     )
 
 

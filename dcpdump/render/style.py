@@ -12,7 +12,7 @@ from dcpdump.escape import safe
 class LineKind(Enum):
     """What a line says."""
 
-    PLACE = "where and when"
+    ORIGIN = "where and when"
     TITLE = "which message"
     COLUMNS = "the head of a table"
     FIELD = "a field"
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
 #: Kinds of lines → their styles, in the words of Rich.
 STYLES = {
-    LineKind.PLACE: "dim",
+    LineKind.ORIGIN: "dim",
     LineKind.TITLE: "bold cyan",
     LineKind.COLUMNS: "dim",
     LineKind.PROBLEM: "bold red",

@@ -106,7 +106,7 @@ def title_of(name: str, *, response: bool) -> str:
     return f"{name} {'response' if response else 'command'}"
 
 
-def place(record: Record, when: str, *, file: bool = False) -> Line:
+def origin_line(record: Record, when: str, *, file: bool = False) -> Line:
     """Return the line above a table: where the frame was captured, and ``when``. ``file``: name the capture too."""
     raw = record.frame.raw
     parts = [f"#{record.number}"]
@@ -121,7 +121,7 @@ def place(record: Record, when: str, *, file: bool = False) -> Line:
         parts.append(f"after {raw.gap_before:,} bytes lost or skipped")
     if raw.confidence:
         parts.append(f"confidence {raw.confidence}")
-    return Line(LineKind.PLACE, "  ".join(parts))
+    return Line(LineKind.ORIGIN, "  ".join(parts))
 
 
 class TableRow(NamedTuple):

@@ -182,7 +182,7 @@ def fitted(lines: "Iterable[Line | Fitting]", width: int | None) -> Iterator[Lin
 def _folded(line: Line, width: int | None) -> list[Line]:
     """Return a line as several, where it is too long for a terminal. What is to be pasted stays one."""
     kind, text = line
-    if width is None or cell_len(text) <= width or kind is LineKind.PLACE:
+    if width is None or cell_len(text) <= width or kind is LineKind.ORIGIN:
         return [line]
     indent = " " * (len(text) - len(text.lstrip()) + len(_GAP))
     return [Line(kind, part) for part in folded(text, width, rest=indent)]

@@ -56,12 +56,12 @@ class Context:
         """The connections with their own pictures: those in trouble, then those with the most bytes."""
         has_row = self.gathered.traffic.has_row
         ranked = [number for trouble in self.found.troubles for number in trouble.connections]
-        places = {number: at for at, number in reversed(list(enumerate(ranked)))}
+        at_of = {number: at for at, number in reversed(list(enumerate(ranked)))}
         order = sorted(
             self.evidence.connections,
             key=lambda each: (
                 not has_row(each.number),
-                places.get(each.number, len(ranked)),
+                at_of.get(each.number, len(ranked)),
                 not speaks_dcp(each),
                 -each.bytes,
             ),

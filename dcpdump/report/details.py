@@ -8,7 +8,7 @@ from dcpdump.render.table import TableRow, table_rows, title
 from dcpdump.report.context import Context, section, table
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client, clock, place
+from dcpdump.streams.wording import client, clock, name_stream
 from dcpdump.text import counted
 
 # -- dialogues: the ladders of streams in trouble, a few of each kind of trouble ----------------------
@@ -57,7 +57,7 @@ def _dialogue(context: Context, stream: Stream, number: int) -> Markup:
     said = element("span", verdict.text, class_="detail")
     return element(
         "article",
-        element("h3", f"{place(stream)} of c{connection.number} {client(connection)} ", said),
+        element("h3", f"{name_stream(stream)} of c{connection.number} {client(connection)} ", said),
         ends,
         element("ol", rungs, class_="ladder"),
         id=f"dialogue-{number}",
@@ -97,11 +97,11 @@ def _frame(record: Record) -> Markup:
     rows = table_rows(record, _VALUE)
     more = len(rows) - _ROWS
     del rows[_ROWS:]
-    place = [f"c{record.connection}", f"{record.src} → {record.dst}", f"packet {raw.where.packet:,}"]
+    origin = [f"c{record.connection}", f"{record.src} → {record.dst}", f"packet {raw.where.packet:,}"]
     if raw.where.ts_ns is not None:
-        place.insert(0, clock(raw.where.ts_ns))
+        origin.insert(0, clock(raw.where.ts_ns))
     if record.request is not None and record.latency_ns is not None:
-        place.append(f"answers frame {record.request.frame:,} after {record.latency_ns / 1000:,.0f} µs")
+        origin.append(f"answers frame {record.request.frame:,} after {record.latency_ns / 1000:,.0f} µs")
     problems = [element("p", f"! {problem.text}", class_="problem") for problem in record.problems[:_ROWS]]
     for count, what in ((len(record.problems) - _ROWS, "problem"), (more, "field")):
         if count > 0:
@@ -112,7 +112,7 @@ def _frame(record: Record) -> Markup:
             "summary",
             element("b", f"#{record.number:,}"),
             f" {title(record)} ",
-            element("span", " · ".join(place), class_="detail"),
+            element("span", " · ".join(origin), class_="detail"),
         ),
         problems,
         element("div", _table(rows), _hex(raw.data, rows), class_="bytes"),

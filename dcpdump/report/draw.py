@@ -38,7 +38,7 @@ _LETTER = 0.011  #: width of a letter of a label, as a fraction of the picture
 class Tick(NamedTuple):
     """A label of the axis, and its position from 0 to 1."""
 
-    place: float
+    fraction: float
     label: str
 
 
@@ -53,7 +53,7 @@ class TimeAxis(NamedTuple):
         """Return its length; never 0."""
         return max(1, self.last_ns - self.first_ns)
 
-    def place(self, ts_ns: int) -> float:
+    def fraction(self, ts_ns: int) -> float:
         """Return the position of a time, from 0 to 1."""
         return min(1.0, max(0.0, (ts_ns - self.first_ns) / self.length))
 
@@ -62,10 +62,10 @@ class TimeAxis(NamedTuple):
         step = next((each for each in _STEPS if self.length / each <= _MOST), _STEPS[-1] * 10)
         ahead = clock_in_use().zone.offset_ns(self.first_ns)  # midnight is a round time in any zone
         first = -(-(self.first_ns + ahead) // step) * step - ahead
-        round_ones = [Tick(self.place(ts), self.label(ts, step)) for ts in range(first, self.last_ns, step)]
+        round_ones = [Tick(self.fraction(ts), self.label(ts, step)) for ts in range(first, self.last_ns, step)]
         ends = [Tick(0.0, self.label(self.first_ns, step)), Tick(1.0, self.label(self.last_ns, step))]
         apart = _LETTER * 1.5 * len(ends[0].label)
-        return [ends[0], *(each for each in round_ones if apart < each.place < 1 - apart), ends[1]]
+        return [ends[0], *(each for each in round_ones if apart < each.fraction < 1 - apart), ends[1]]
 
     def label(self, ts_ns: int, step: int = _SECOND) -> str:
         """Return the label of a time: with the date if steps are days, with fractions if they are short."""
@@ -211,7 +211,7 @@ def _level_line(heights: Array) -> str:
 
 def band(times: TimeAxis, first_ns: int, last_ns: int, height: int, kind: str, title: str) -> Markup:
     """Return a shaded time span."""
-    begin, end = times.place(first_ns), times.place(last_ns)
+    begin, end = times.fraction(first_ns), times.fraction(last_ns)
     wide = WIDTH * max(end - begin, 0.001)
     shown = element("title", title)
     return element("rect", shown, x=WIDTH * begin, y=0, width=wide, height=height, class_=f"band {kind}")
@@ -238,7 +238,7 @@ def marks(times: TimeAxis, found: Iterable[DrawnMark]) -> Markup:
     groups: dict[str, list[list[DrawnMark]]] = {}
     for mark in sorted(found):
         mine = groups.setdefault(mark.kind, [])
-        if mine and times.place(mark.ts_ns) - times.place(mine[-1][0].ts_ns) < _NEAR:
+        if mine and times.fraction(mark.ts_ns) - times.fraction(mine[-1][0].ts_ns) < _NEAR:
             mine[-1].append(mark)
         else:
             mine.append([mark])
@@ -257,8 +257,8 @@ def _mark(times: TimeAxis, group: Sequence[DrawnMark]) -> Markup:
     if len(group) > 1:
         children.append(element("text", f"{len(group):,}", x=8, y=4, class_="count"))
     inner: Child = element("a", children, href=first.href) if first.href else children
-    place = 100 * times.place(first.ts_ns)
-    return element("svg", inner, x=f"{place:.2f}%", y="50%", overflow="visible", data_at=f"{place / 100:.5f}")
+    fraction = 100 * times.fraction(first.ts_ns)
+    return element("svg", inner, x=f"{fraction:.2f}%", y="50%", overflow="visible", data_at=f"{fraction / 100:.5f}")
 
 
 def axis(times: TimeAxis) -> Markup:
@@ -269,7 +269,7 @@ def axis(times: TimeAxis) -> Markup:
         element(
             "svg",
             element("text", tick.label, y=12, text_anchor=anchor),
-            x=f"{100 * tick.place:.2f}%",
+            x=f"{100 * tick.fraction:.2f}%",
             overflow="visible",
         )
         for tick, anchor in zip(found, anchors, strict=True)

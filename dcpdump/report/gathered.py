@@ -134,8 +134,8 @@ def _kept(part: Part, row: int) -> _Kept:
     vbucket, asked = (
         (int(part.header.vbucket_or_status[row]), None) if known is None else (known.vbucket, known.request)
     )
-    place = direction.connection, direction.side, direction.src, direction.dst
-    return part.raw(row), Later(part.first + row, vbucket, asked, *place, False)
+    origin = direction.connection, direction.side, direction.src, direction.dst
+    return part.raw(row), Later(part.first + row, vbucket, asked, *origin, False)
 
 
 #: How many gaps are kept; further ones are only counted.
@@ -287,8 +287,8 @@ class Gathered:
         """Add the parts and gaps of a block."""
         for lost, gap in ((each, gap) for each in gaps for gap in each.sent if gap.reason != CARVED):
             if len(self.gaps) < _GAPS:
-                place = lost.direction.connection, lost.direction.side, lost.gap.offset, gap.length
-                self.gaps.append(LostBytes(*place, gap.reason, gap.seen.ts_ns))
+                origin = lost.direction.connection, lost.direction.side, lost.gap.offset, gap.length
+                self.gaps.append(LostBytes(*origin, gap.reason, gap.seen.ts_ns))
             else:
                 self.more_gaps += 1
         self.frames.feed(parts)

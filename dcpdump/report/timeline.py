@@ -28,7 +28,7 @@ from dcpdump.report.gathered import DECADES, PER_DECADE
 from dcpdump.report.html import Markup, element
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import clock, place, reason, reason_name, seqno, span, status
+from dcpdump.streams.wording import clock, name_stream, reason, reason_name, seqno, span, status
 from dcpdump.text import counted
 
 _HEIGHT = 48
@@ -109,7 +109,7 @@ def _others(context: Context, rest: list[ConnectionState]) -> Markup:
 def _events(context: Context, each: ConnectionState) -> Iterator[DrawnMark]:
     """Yield the events of a connection."""
     for stream in each.streams:
-        where = place(stream)
+        where = name_stream(stream)
         end = stream.end
         if end is not None and end.ts_ns is not None:
             why = reason_name(end.status) or reason(end.status)
@@ -180,7 +180,7 @@ def _flow_lane(context: Context, each: ConnectionState) -> Markup:
     axis = levels.axis
     buffer = window.size or window.asked or 0
     most = max(int(values.max(initial=0)), buffer)
-    first, last = times.place(axis.begins_ns(0)), times.place(axis.begins_ns(len(values)))
+    first, last = times.fraction(axis.begins_ns(0)), times.fraction(axis.begins_ns(len(values)))
     drawn = stairs(values, _FLOW_HEIGHT, most, hue(each))
     stretched = f"translate({WIDTH * first:.2f} 0) scale({max(last - first, 1e-6):.5f} 1)"
     limit = _FLOW_HEIGHT - buffer / most * (_FLOW_HEIGHT - 4) - 1 if most else 0
@@ -223,8 +223,8 @@ def latency(context: Context) -> Markup | None:
     rows = [found.cells(opcode) for opcode in opcodes]
     levels = np.flatnonzero(sum(each.sum(axis=1) for each in rows))
     low, high = int(levels[0]) // PER_DECADE, -(-(int(levels[-1]) + 1) // PER_DECADE)
-    first = times.place(found.axis.begins_ns(0))
-    last = times.place(found.axis.begins_ns(found.axis.used))
+    first = times.fraction(found.axis.begins_ns(0))
+    last = times.fraction(found.axis.begins_ns(found.axis.used))
     dots = [
         element("path", d=_dots(cells, low, high, first, last), class_=f"dots hue{at % HUES}")
         for at, cells in enumerate(rows)

@@ -8,9 +8,9 @@ from dcpdump.streams.causes import Situation
 
 _MOST = 20
 #: Where the page shows what a situation is about, beside dialogues and findings.
-_PLACES = {
-    Situation[name]: place
-    for place, names in (
+_SECTIONS = {
+    Situation[name]: section
+    for section, names in (
         ("flow", "BLOCKED EXCEEDED MISCOUNTED"),
         ("losses", "LOST DAMAGED CONFLICT"),
         ("timeline", "ZERO_WINDOW NO_ANSWER NOT_SET_UP CLOSED NAME_TAKEN RECONNECTS NOOP"),
@@ -63,20 +63,21 @@ def _link(context: Context, trouble: Trouble) -> Markup | None:
         label, target = "finding", f"rule-{trouble.cause}"
         if trouble.count == 1 and trouble.frames[0] in context.records:
             label, target = f"frame {trouble.frames[0]:,}", f"frame-{trouble.frames[0]}"
-    elif place := _PLACES.get(trouble.situation):
-        lane = next((number for number in trouble.connections if _pictured(context, place, number)), None)
-        if lane is None and place != "losses":
+    elif section := _SECTIONS.get(trouble.situation):
+        lane = next((number for number in trouble.connections if _pictured(context, section, number)), None)
+        if lane is None and section != "losses":
             return None
-        label, target = "window" if place == "flow" else place, place if place == "losses" else f"{place}-{lane}"
+        label = "window" if section == "flow" else section
+        target = section if section == "losses" else f"{section}-{lane}"
     elif stream := next((stream for stream in trouble.streams if stream in context.dialogues), None):
         label, target = "dialogue", f"dialogue-{context.dialogues[stream]}"
     return element("a", f"{label} →", href=f"#{target}", class_="proof")
 
 
-def _pictured(context: Context, place: str, number: int) -> bool:
+def _pictured(context: Context, section: str, number: int) -> bool:
     if context.times is None or all(each.number != number for each in context.lanes):
         return False
-    return place != "flow" or number in context.gathered.levels.rows
+    return section != "flow" or number in context.gathered.levels.rows
 
 
 def _behind(context: Context) -> Markup | None:

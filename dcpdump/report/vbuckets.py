@@ -93,8 +93,8 @@ def _life(stream: Stream, times: TimeAxis, used: int) -> tuple[int | None, int]:
         return None, 0
     first = stream.granted_ns if stream.granted_ns is not None else stream.traffic.first_ns
     ends = [ts for ts in (stream.ended_ns, stream.closed_ns, stream.connection.end.ts_ns) if ts is not None]
-    begin = 0 if not stream.requests or first is None else min(used - 1, int(times.place(first) * used))
-    return begin, min(used, int(times.place(min(ends)) * used) + 1) if ends else used
+    begin = 0 if not stream.requests or first is None else min(used - 1, int(times.fraction(first) * used))
+    return begin, min(used, int(times.fraction(min(ends)) * used) + 1) if ends else used
 
 
 def _heat(messages: Array, most: int) -> Array:
@@ -216,7 +216,7 @@ def _hits(times: TimeAxis, group: Sequence[ConnectionState], found: Map) -> Iter
             if when is not None:
                 text = f"vb {stream.vbucket} rolled back to {seqno(request.rollback_seqno)} at {clock(when)}"
                 text += f", and {request.repeats:,} more later" if request.repeats else ""
-                left, top, tall = WIDTH * times.place(when), rows[stream.vbucket] * scale, max(scale, height / 100)
+                left, top, tall = WIDTH * times.fraction(when), rows[stream.vbucket] * scale, max(scale, height / 100)
                 yield element("rect", element("title", text), x=left, y=top, width=4, height=tall, class_="hit")
 
 

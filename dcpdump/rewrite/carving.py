@@ -78,7 +78,7 @@ class _Tracing:
         now = self.survey.payloads
         for which, file in enumerate(block.files):
             numbers = now.noted(file, block.numbers[block.file == which])
-            old, new = (places.columns(file, numbers) for places in (self._before, now))
+            old, new = (payloads.columns(file, numbers) for payloads in (self._before, now))
             found = zip(numbers.tolist(), old.stream.tolist(), new.stream.tolist(), new.size.tolist(), strict=True)
             for number, before, after, size in found:
                 before, after = (
@@ -116,9 +116,9 @@ class _Tracing:
         return self._before.of(*found).offset - now.of(*found).offset
 
 
-def _carved_stream(places: PayloadMap, file: str, number: int, stream: int) -> int:
+def _carved_stream(payloads: PayloadMap, file: str, number: int, stream: int) -> int:
     """Return the stream of a packet, which may be a fragment."""
-    piece = places.pieces.get((file, number)) if stream == NOWHERE else None
+    piece = payloads.pieces.get((file, number)) if stream == NOWHERE else None
     return stream if piece is None else piece[0].carried.stream
 
 
@@ -131,8 +131,8 @@ class _PacketChoice:
             stream, offset, _ = split.carried
             need = needs.get(stream // 2)
             if need is not None:
-                place, size = np.array([offset]), np.array([len(split.payload)])
-                self._taken[file][number - 1] = _wants(survey, need, stream, place, size)[0]
+                at, size = np.array([offset]), np.array([len(split.payload)])
+                self._taken[file][number - 1] = _wants(survey, need, stream, at, size)[0]
 
     def takes(self, packet: Packet) -> bool:
         """Return whether a packet is chosen."""
@@ -165,10 +165,10 @@ def _taken(survey: PacketSurvey, needs: Mapping[int, NeededOfConnection], file: 
 
 def _wants(survey: PacketSurvey, need: NeededOfConnection, stream: int, offset: Array, size: Array) -> Array:
     """Return a mask of a direction's needed payloads; in TLS, of those with a part of a needed record, or no text."""
-    places = survey.texts(stream)
-    if places is None:
+    texts = survey.texts(stream)
+    if texts is None:
         return need.wants(stream % 2, offset, size)
-    text, length, others = places.texts(offset, size)
+    text, length, others = texts.texts(offset, size)
     return others | ((length > 0) & need.wants(stream % 2, text, length))
 
 

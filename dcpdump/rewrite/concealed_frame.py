@@ -172,9 +172,9 @@ def _compressed(words: Pseudonyms, block: bytes, plain: bytes, datatype: int) ->
     noise = words.noise(block, len(block))
     some_letters, some_digits = letters(noise), digits(noise)
     out = bytearray(block)
-    for place in set(sources) - kept:
-        digit = judged and 0x30 <= block[place] <= 0x39  # it may be part of a number
-        out[place] = some_digits[place] if digit else some_letters[place]
+    for at in set(sources) - kept:
+        digit = judged and 0x30 <= block[at] <= 0x39  # it may be part of a number
+        out[at] = some_digits[at] if digit else some_letters[at]
     return bytes(out)
 
 
@@ -251,10 +251,10 @@ def plain_frames(part: Part) -> Iterator[Plain | None]:
     key = header.key_at
     starts, ends = part.start.tolist(), (part.start + part.length).tolist()
     data, guess = part.data, part.knows(INFERRED | UNKNOWN)
-    places = (key, keys.logical - part.start, key + header.key, header.datatype, guess)
-    columns = zip(which.tolist(), starts, ends, zip(*(column.tolist() for column in places), strict=True), strict=True)
-    for number, start, end, facts in columns:
-        yield Plain(data[start:end], PLANS[number].message, *facts) if number >= 0 else None
+    columns = (key, keys.logical - part.start, key + header.key, header.datatype, guess)
+    facts = zip(*(column.tolist() for column in columns), strict=True)
+    for number, start, end, known in zip(which.tolist(), starts, ends, facts, strict=True):
+        yield Plain(data[start:end], PLANS[number].message, *known) if number >= 0 else None
 
 
 #: Texts shorter than this occur everywhere by chance.

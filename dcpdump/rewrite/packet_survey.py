@@ -20,7 +20,7 @@ from dcpdump.net.tcp import ACK, PROTOCOL, RST, SYN, advance
 from dcpdump.tls.secrets import Secrets
 
 if TYPE_CHECKING:
-    from dcpdump.tls.side import Places
+    from dcpdump.tls.side import TextOffsets
 
 
 # -- the bytes of the stream that every packet carries, retransmissions included ----------------------
@@ -73,7 +73,7 @@ class _Unsettled(NamedTuple):
 
     stream: ByteStream
     offsets: "array[int]"
-    place: int
+    row: int
     seq: int
 
 
@@ -92,9 +92,9 @@ class PayloadMap:
 
     def note(self, packet: Packet, body: HeaderOffsets) -> Carried:
         """Note a packet, and return its payload, as far as known now."""
-        noted, place = self._columns(packet.file, packet.number), packet.number - 1
-        carried = self._fragment(packet, body) if body.fragment else self._segment(packet.data, body, noted, place)
-        noted.streams[place], noted.offsets[place], noted.sizes[place] = carried
+        noted, row = self._columns(packet.file, packet.number), packet.number - 1
+        carried = self._fragment(packet, body) if body.fragment else self._segment(packet.data, body, noted, row)
+        noted.streams[row], noted.offsets[row], noted.sizes[row] = carried
         return carried
 
     def note_run(self, block: Block, start: int, stop: int, rows: list[int], offsets: list[int]) -> Array:
@@ -111,16 +111,16 @@ class PayloadMap:
             if found is None:
                 raise KeyError("a flow of a stretch has no connection")
             streams[mine] = stream_number(found[0].number, found[1])
-        places = np.full(stop - start, -1)
-        places[np.array(rows, np.int64) - start] = offsets
+        at = np.full(stop - start, -1)
+        at[np.array(rows, np.int64) - start] = offsets
         for which in np.unique(block.file[start:stop]).tolist():
             mine = np.flatnonzero(block.file[start:stop] == which)
             numbers = block.numbers[start + mine] - 1
             noted = self._columns(block.files[which], int(numbers[-1]) + 1)
             _column(noted.streams)[numbers] = streams[mine]
             _column(noted.sizes)[numbers] = sizes[mine]
-            known = places[mine] >= 0
-            _column(noted.offsets)[numbers[known]] = places[mine[known]]
+            known = at[mine] >= 0
+            _column(noted.offsets)[numbers[known]] = at[mine[known]]
         return streams
 
     def settle(self, number: int) -> None:
@@ -168,17 +168,17 @@ class PayloadMap:
             noted.sizes.frombytes(bytes(8 * more))
         return noted
 
-    def _segment(self, data: bytes, body: HeaderOffsets, noted: _Noted, place: int) -> Carried:
+    def _segment(self, data: bytes, body: HeaderOffsets, noted: _Noted, row: int) -> Carried:
         if body.segment is None:
             return Carried(NOWHERE, 0)
         start, payload, end = body.segment
         key = body.layers[-1].datagram.addresses + data[start : start + 4]
-        found = self._locate(key, data[start:payload], end - payload, (noted.offsets, place))
+        found = self._locate(key, data[start:payload], end - payload, (noted.offsets, row))
         # Bytes that the snap length cut off are included.
         size = end - payload + body.layers[-1].datagram.missing
         return Carried(found.stream, found.offset if size else 0, size)
 
-    def _locate(self, key: bytes, header: bytes, size: int, place: "tuple[array[int], int] | None") -> Carried:
+    def _locate(self, key: bytes, header: bytes, size: int, row: "tuple[array[int], int] | None") -> Carried:
         """Return the place of a segment's payload, final or for now."""
         flags, seq = header[_FLAGS], int.from_bytes(header[_SEQ : _SEQ + 4], "big")
         found = self._connections.find(key)
@@ -191,20 +191,20 @@ class PayloadMap:
             waiting = self._unsettled.pop(number, None)
             if waiting:
                 _settle(waiting)
-        elif size and place is not None:
-            self._unsettled.setdefault(number, []).append(_Unsettled(stream, *place, seq))
+        elif size and row is not None:
+            self._unsettled.setdefault(number, []).append(_Unsettled(stream, *row, seq))
         return Carried(number, stream.offset_of(seq))
 
     def _fragment(self, packet: Packet, body: HeaderOffsets) -> Carried:
-        addresses, protocol, start, end, _, place = body.layers[-1].datagram
-        if place is None:
+        addresses, protocol, start, end, _, fragment = body.layers[-1].datagram
+        if fragment is None:
             return Carried(NOWHERE, 0)
-        key = addresses, protocol, place.ident
+        key = addresses, protocol, fragment.ident
         pieces = self._waiting.setdefault(key, [])
-        pieces.append((packet.file, packet.number, place.offset))
+        pieces.append((packet.file, packet.number, fragment.offset))
         while len(self._waiting) > self._limits.fragments:
             self._waiting.popitem(last=False)
-        whole = self._fragments.feed(addresses, protocol, place, packet.data[start:end], packet.ts_ns or 0)
+        whole = self._fragments.feed(addresses, protocol, fragment, packet.data[start:end], packet.ts_ns or 0)
         if whole is not None:
             del self._waiting[key]
             self._complete(addresses, protocol, whole.payload, pieces)
@@ -228,8 +228,8 @@ def _column(values: "array[int]") -> Array:
 
 
 def _settle(waiting: list[_Unsettled]) -> None:
-    for stream, offsets, place, seq in waiting:
-        offsets[place] = stream.offset_of(seq)
+    for stream, offsets, row, seq in waiting:
+        offsets[row] = stream.offset_of(seq)
 
 
 class _Handshakes:
@@ -271,11 +271,11 @@ class _Handshakes:
         self.packets.setdefault(file, array("q")).append(number)
 
 
-class _TextPlaces:
+class _TextSearch:
     """The TLS records of one direction with text."""
 
-    def __init__(self, places: "Places") -> None:
-        self._starts, self._ends, self._texts, self._stops = (np.array(each, np.int64) for each in places)
+    def __init__(self, text_offsets: "TextOffsets") -> None:
+        self._starts, self._ends, self._texts, self._stops = (np.array(each, np.int64) for each in text_offsets)
         self._sizes = np.concatenate(([0], np.cumsum(self._ends - self._starts)))
 
     def texts(self, offset: Array, size: Array) -> tuple[Array, Array, Array]:
@@ -301,14 +301,14 @@ class PacketSurvey(Dissection):
 
     def __init__(self, limits: Limits = DEFAULT, *, show_secrets: bool = False, secrets: Secrets | None = None) -> None:
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
-        self._unsealing.places = {}
+        self._unsealing.text_offsets = {}
         self.payloads = PayloadMap(self.connections, limits)
         self.handshakes = _Handshakes()
 
-    def texts(self, stream: int) -> "_TextPlaces | None":
+    def texts(self, stream: int) -> "_TextSearch | None":
         """Return the text offsets of a direction inside TLS; else None."""
-        places = (self._unsealing.places or {}).get(stream)
-        return None if places is None else _TextPlaces(places)
+        text_offsets = (self._unsealing.text_offsets or {}).get(stream)
+        return None if text_offsets is None else _TextSearch(text_offsets)
 
     def _fed(self, packet: Packet) -> None:
         body = anatomy(packet, self._limits)

@@ -107,10 +107,10 @@ def _copy_headers(out: bytearray, packet: Packet, body: HeaderOffsets) -> None:
     if not body.layers:  # not IP: only the link header is known
         _, size = _LINKS.get(packet.link_type, ((), 0))
         out[:size] = data[:size]
-    for index, (ethertype, place, datagram) in enumerate(body.layers):
+    for index, (ethertype, ip_at, datagram) in enumerate(body.layers):
         out[at : datagram.start] = data[at : datagram.start]
         if ethertype == IPV4:
-            _clean_options(out, place + 20, min(place + (data[place] & 15) * 4, datagram.start), frozenset())
+            _clean_options(out, ip_at + 20, min(ip_at + (data[ip_at] & 15) * 4, datagram.start), frozenset())
         at = datagram.start
         if index == last and datagram.fragment is None and body.segment is None:
             size = 8 if datagram.protocol == _UDP else 4 if datagram.protocol in CHECKSUM_AT else 0
@@ -155,11 +155,12 @@ def _right_checksums(data: bytes, body: HeaderOffsets) -> list[tuple[Layer, bool
             end = at + (data[at] & 15) * 4
             if checksum_is_right(b"", data[at:end], IPV4_CHECKSUM_AT):
                 right.append((layer, True))
-        place = CHECKSUM_AT.get(datagram.protocol)
+        checksum_at = CHECKSUM_AT.get(datagram.protocol)
         whole = datagram.fragment is None and not datagram.missing
-        if place is not None and whole and datagram.end - datagram.start >= place + 2:
+        if checksum_at is not None and whole and datagram.end - datagram.start >= checksum_at + 2:
             content = data[datagram.start : datagram.end]
-            if checksum_is_right(pseudo_header(datagram.addresses, datagram.protocol, len(content)), content, place):
+            before = pseudo_header(datagram.addresses, datagram.protocol, len(content))
+            if checksum_is_right(before, content, checksum_at):
                 right.append((layer, False))
     return right
 
@@ -201,12 +202,12 @@ def _replace_addresses(out: bytearray, link_type: int, body: HeaderOffsets, addr
 
 
 def _replace_inner_macs(out: bytearray, behind: int, at: int, addresses: Addresses) -> None:
-    place = at - 2
-    if bytes(out[place:at]) not in _ETHERTYPES:
+    ethertype_at = at - 2
+    if bytes(out[ethertype_at:at]) not in _ETHERTYPES:
         return
-    while bytes(out[place - 4 : place - 2]) in _TAGS:
-        place -= 4
-    for start in (place - 12, place - 6):
+    while bytes(out[ethertype_at - 4 : ethertype_at - 2]) in _TAGS:
+        ethertype_at -= 4
+    for start in (ethertype_at - 12, ethertype_at - 6):
         if start >= behind:
             out[start : start + 6] = addresses.mac(bytes(out[start : start + 6]))
 

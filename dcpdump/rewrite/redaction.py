@@ -89,16 +89,16 @@ class _Search:
         with data:
             for start in range(0, len(data), _CHUNK):
                 chunk = data[start : start + _CHUNK + _WINDOW - 1]
-                for place, window in _candidates(chunk, table, bits, windows):
-                    if self._stands(data, start + place, window, windows, order):
-                        yield start + place
+                for position, window in _candidates(chunk, table, bits, windows):
+                    if self._occurs(data, start + position, window, windows, order):
+                        yield start + position
 
-    def _stands(self, data: mmap.mmap, place: int, window: int, windows: _Words, order: npt.NDArray[np.intp]) -> bool:
+    def _occurs(self, data: mmap.mmap, at: int, window: int, windows: _Words, order: npt.NDArray[np.intp]) -> bool:
         """Return whether one of the texts with this window occurs completely around it."""
         first = np.searchsorted(windows, np.uint64(window), "left")
         last = np.searchsorted(windows, np.uint64(window), "right")
         for index in set(order[first:last].tolist()):
-            start = place - self._shifts[index]
+            start = at - self._shifts[index]
             text = data[max(start, 0) : max(start, 0) + self._lengths[index]]
             if start >= 0 and _digest(text) == bytes(self._digests[8 * index : 8 * index + 8]):
                 return True
@@ -117,8 +117,8 @@ def _candidates(chunk: bytes, table: npt.NDArray[np.bool_], bits: int, windows: 
         near = np.flatnonzero(table[_hashed(words, bits)])
         found = words[near]
         exact = windows[np.minimum(np.searchsorted(windows, found), len(windows) - 1)] == found
-        for place, window in zip(near[exact].tolist(), found[exact].tolist(), strict=True):
-            yield shift + _WINDOW * place, window
+        for position, window in zip(near[exact].tolist(), found[exact].tolist(), strict=True):
+            yield shift + _WINDOW * position, window
 
 
 def _digest(text: bytes) -> bytes:
@@ -129,7 +129,7 @@ def _digest(text: bytes) -> bytes:
 # Hashes differ if any byte differs, or a fact that concealing must keep.
 
 
-class _FramePlace(NamedTuple):
+class _FramePosition(NamedTuple):
     """The place of a frame in the captures."""
 
     number: int
@@ -142,33 +142,33 @@ class _FramePlace(NamedTuple):
     ts_ns: int
 
 
-def places_of(part: Part) -> Iterator[_FramePlace]:
+def positions_of(part: Part) -> Iterator[_FramePosition]:
     """Yield the places of a part's frames."""
     directions = [(each.connection, each.side) for each in part.directions]
     columns = part.offset, part.length, part.gap_before, part.packet, part.ts_ns
     rows = zip(part.direction.tolist(), *(column.tolist() for column in columns), strict=True)
-    for number, (place, *facts) in enumerate(rows, part.first):
-        yield _FramePlace(number, *directions[place], *facts)
+    for number, (position, *facts) in enumerate(rows, part.first):
+        yield _FramePosition(number, *directions[position], *facts)
 
 
-def plain_proof_hash(place: _FramePlace, plain: Plain, data: bytes) -> int:
+def plain_proof_hash(position: _FramePosition, plain: Plain, data: bytes) -> int:
     """Return the hash of a plain frame whose bytes, once written, are ``data``."""
     # Its bytes include its numbers and the lengths of its parts.
     body = plain.body
     value = None if body is None else (len(body.faults), _texts(body))
-    return hash((place, plain.name, plain.guess and plain.message.collection_key, value, data))
+    return hash((position, plain.name, plain.guess and plain.message.collection_key, value, data))
 
 
-def proof_hash(place: _FramePlace, record: Record, data: bytes) -> int:
+def proof_hash(position: _FramePosition, record: Record, data: bytes) -> int:
     """Return the hash of any frame whose bytes, once written, are ``data``."""
     if is_damaged(record.frame):
-        return _damaged_hash(place, record.frame.raw.holes, data)
-    return hash((place, _facts(record), data))
+        return _damaged_hash(position, record.frame.raw.holes, data)
+    return hash((position, _facts(record), data))
 
 
-def _damaged_hash(place: _FramePlace, holes: tuple[Span, ...], data: bytes) -> int:
+def _damaged_hash(position: _FramePosition, holes: tuple[Span, ...], data: bytes) -> int:
     """Return the hash of a damaged frame, of which only the header, a part of its bytes, is certain."""
-    return hash((place, holes, data))
+    return hash((position, holes, data))
 
 
 def _texts(body: Body | None) -> tuple[tuple[int, int], ...] | None:
@@ -257,15 +257,15 @@ class Redaction:
         self._payloads.close()
 
     def _take(self, part: Part) -> None:
-        for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
+        for row, (position, plain) in enumerate(zip(positions_of(part), plain_frames(part), strict=True)):
             if plain is not None:
                 concealed = self._concealer.conceal_plain(plain)
-                number = plain_proof_hash(place, plain, concealed.data)
+                number = plain_proof_hash(position, plain, concealed.data)
             else:
                 record = part.record(row)
                 concealed = self._concealer.conceal(record)
-                number = proof_hash(place, record, concealed.data)
-            self._spill.put(stream_number(place.connection, place.direction), place.offset, concealed.data)
+                number = proof_hash(position, record, concealed.data)
+            self._spill.put(stream_number(position.connection, position.direction), position.offset, concealed.data)
             for secret in concealed.secrets:
                 self._search.add(secret)
             self._frames.append(number)
@@ -329,8 +329,8 @@ class Redaction:
     def prove(self, paths: Sequence[str], captures: Sequence[Capture]) -> Flaw | None:
         """Read the results, and return the first reason why they must not be shared; None without one."""
         for path in paths:
-            for place in self._search.scan(path):
-                return Flaw(f"a key or a value of the input still stands at byte {place:,} of the result", True)
+            for position in self._search.scan(path):
+                return Flaw(f"a key or a value of the input still stands at byte {position:,} of the result", True)
         number = 0
         for part in _parts(Dissection(self._limits, show_secrets=True), captures):
             for row, (at, there) in enumerate(_proof_hashes(part)):
@@ -352,11 +352,11 @@ def _parts(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[Part
         yield from parts
 
 
-def _proof_hashes(part: Part) -> Iterator[tuple[_FramePlace, int]]:
+def _proof_hashes(part: Part) -> Iterator[tuple[_FramePosition, int]]:
     """Yield the places and hashes of frames."""
-    for row, (place, plain) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
+    for row, (position, plain) in enumerate(zip(positions_of(part), plain_frames(part), strict=True)):
         if plain is not None:
-            yield place, plain_proof_hash(place, plain, plain.data)
+            yield position, plain_proof_hash(position, plain, plain.data)
         else:
             record = part.record(row)
-            yield place, proof_hash(place, record, record.frame.raw.data)
+            yield position, proof_hash(position, record, record.frame.raw.data)

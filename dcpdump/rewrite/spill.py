@@ -14,12 +14,12 @@ _PENDING = 16 * 1024 * 1024  #: pending bytes of all streams
 class _Stream:
     """The runs of one stream: offsets in the stream, ascending, and in the file."""
 
-    __slots__ = ("data", "ends", "places", "start", "starts")
+    __slots__ = ("data", "ends", "file_offsets", "start", "starts")
 
     def __init__(self) -> None:
         self.starts: array[int] = array("q")
         self.ends: array[int] = array("q")
-        self.places: array[int] = array("q")
+        self.file_offsets: array[int] = array("q")
         self.start = 0  # of pending bytes
         self.data = bytearray()
 
@@ -62,8 +62,8 @@ class Spill:
         while at < len(stream.starts) and stream.starts[at] < end:
             first, last = max(start, stream.starts[at]), min(end, stream.ends[at])
             if first < last:
-                place = stream.places[at] + first - stream.starts[at]
-                out[first - start : last - start] = os.pread(self._file.fileno(), last - first, place)
+                offset = stream.file_offsets[at] + first - stream.starts[at]
+                out[first - start : last - start] = os.pread(self._file.fileno(), last - first, offset)
             at += 1
         return bytes(out)
 
@@ -80,12 +80,12 @@ class Spill:
         self._file.write(stream.data)
         self._file.flush()
         continues = bool(stream.ends) and stream.ends[-1] == stream.start
-        if continues and stream.places[-1] + stream.ends[-1] - stream.starts[-1] == self._end:
+        if continues and stream.file_offsets[-1] + stream.ends[-1] - stream.starts[-1] == self._end:
             stream.ends[-1] += size
         else:
             stream.starts.append(stream.start)
             stream.ends.append(stream.start + size)
-            stream.places.append(self._end)
+            stream.file_offsets.append(self._end)
         self._end += size
         self._pending -= size
         stream.data = bytearray()

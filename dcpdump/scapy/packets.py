@@ -31,7 +31,7 @@ from dcpdump.spec.header import (
 )
 from dcpdump.spec.names import DATATYPE
 from dcpdump.spec.statuses import STATUS
-from dcpdump.wire.decode import FlatError, place_slots
+from dcpdump.wire.decode import FlatError, locate_slots
 from dcpdump.wire.frame import Header, magic_of, unpack_header
 
 # -- the header in fields of scapy's: the magic, and lengths that are filled in where none is given ---
@@ -141,7 +141,7 @@ class DCP(ScapyPacket):  # type: ignore[misc]
         if self.TABLE is None:
             return {}
         try:
-            return {placed.field.name: placed.value for placed in place_slots(self.value, self.TABLE)}
+            return {placed.field.name: placed.value for placed in locate_slots(self.value, self.TABLE)}
         except FlatError:
             return {}
 

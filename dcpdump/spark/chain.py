@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from dcpdump.arrow.schema import versioned
 from dcpdump.batch.dissector import DissectionState, SavedConnection
-from dcpdump.batch.read_blocks import Begun, LanePlace
-from dcpdump.capture.file import Capture, CapturePlace, begin
+from dcpdump.batch.read_blocks import Begun, TimelinePosition
+from dcpdump.capture.file import Capture, CapturePosition, begin
 from dcpdump.capture.pcap import InterfaceDescription, PcapState, SectionState
 from dcpdump.errors import DcpdumpError
 from dcpdump.net.connections import ConnectionsState
@@ -57,7 +57,7 @@ def chains(found: Sequence[Input], by: str, names: Sequence[str]) -> list[Chain]
     roots = [_words(_root(name, found)) for name in names]
     apart = (at for at, words in enumerate(zip(*roots, strict=False)) if len(set(words)) > 1)
     common = next(apart, min(map(len, roots)))
-    return [Chain("~".join(_words(place)[common:]), tuple(group)) for place, group in groups.items()]
+    return [Chain("~".join(_words(origin)[common:]), tuple(group)) for origin, group in groups.items()]
 
 
 def _root(name: str, found: Sequence[Input]) -> str:
@@ -90,7 +90,7 @@ def begun_in_time(captures: Sequence[Capture]) -> list[Begun]:
     if not any(is_remote(each.name) for each in captures):
         return [Begun(*begin(each), each) for each in captures]
     with ThreadPoolExecutor(_ASKED) as pool:
-        return [Begun(*place, each) for place, each in zip(pool.map(begin, captures), captures, strict=True)]
+        return [Begun(*origin, each) for origin, each in zip(pool.map(begin, captures), captures, strict=True)]
 
 
 # -- spans ----------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class ChainCheckpoint(NamedTuple):
     """A checkpoint of a chain: the state of the dissection, and the positions in its captures."""
 
     dissection: DissectionState | None = None  #: None: at its beginning
-    lanes: tuple[LanePlace, ...] = ()
+    lanes: tuple[TimelinePosition, ...] = ()
     spans: int = 0  #: before it in the chain
     begins_ns: int | None = None  #: the time of the chain's first packet
     last_ns: int | None = None  #: the latest time before it
@@ -147,8 +147,8 @@ _VERSION = 4
 _PARTS = {
     f"{each.__module__}.{each.__qualname__}": each
     for each in (
-        *(CapturePlace, CollectionNames, ConnectionNames, ConnectionsState, DissectionState, InterfaceDescription),
-        *(LanePlace, LayersState, OrderedDict, PartialDatagram, PcapState, SavedConnection, SectionState),
+        *(CapturePosition, CollectionNames, ConnectionNames, ConnectionsState, DissectionState, InterfaceDescription),
+        *(TimelinePosition, LayersState, OrderedDict, PartialDatagram, PcapState, SavedConnection, SectionState),
     )
 }
 

@@ -27,7 +27,7 @@ from dcpdump.errors import DcpdumpError, FilterError
 from dcpdump.filter import Clause, FrameFilter, clauses
 from dcpdump.spark.chain import ChainCheckpoint, ChainSpan, chains, opened, read_spans, read_state
 from dcpdump.spark.decoding import Decoding, Options, all_of
-from dcpdump.spark.filesystem import Input, below, inputs, place, working_in
+from dcpdump.spark.filesystem import Input, below, inputs, resolve_uri, working_in
 from dcpdump.spark.watch import IDLE, MOST, Arrivals, LeftChains
 
 if TYPE_CHECKING:
@@ -124,17 +124,17 @@ class _CaptureReader:
         schema, span, begin = _arrow_schema(self._schema), partition.span, ChainCheckpoint()
         with working_in(partition.folder):
             if span is not None:
-                with place(below(partition.archive, span.file)).open() as file:
+                with resolve_uri(below(partition.archive, span.file)).open() as file:
                     begin = read_state(file, span)
             else:
                 if partition.begin:
-                    begin = ChainCheckpoint.unpacked(place(partition.begin).read(), partition.begin)
+                    begin = ChainCheckpoint.unpacked(resolve_uri(partition.begin).read(), partition.begin)
                 span = all_of(partition.captures, partition.options, begin, ends=not partition.left)
             decoding = Decoding(span, begin, partition.options)
             for batch in decoding:
                 yield batch_of(batch, schema)
             if partition.left:
-                place(partition.left).write(decoding.left().packed())
+                resolve_uri(partition.left).write(decoding.left().packed())
 
 
 class FrameReader(_CaptureReader, DataSourceReader):
@@ -175,7 +175,7 @@ class FrameReader(_CaptureReader, DataSourceReader):
 
 def _indexed(path: str) -> list[ChainSpan]:
     """Return the spans in an archive's index, of all its inputs."""
-    where = place(below(path, "index"))
+    where = resolve_uri(below(path, "index"))
     found: list[ChainSpan] = []
     for each in where.files(recursive=True):
         if each.path.endswith(".parquet"):

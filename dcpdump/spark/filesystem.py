@@ -65,7 +65,7 @@ class RemotePath(NamedTuple):
         self.system.move(part, self.path)
 
 
-def place(name: str) -> RemotePath:
+def resolve_uri(name: str) -> RemotePath:
     """Return the file system and path of a name. Raises DcpdumpError for a scheme that Arrow does not know."""
     scheme, colon, rest = name.partition("://")
     if not colon:
@@ -162,7 +162,7 @@ def _remote(name: str) -> list[Input]:
     base, mark, query = name.partition("?")
     stem, star, _ = base.partition("*")
     folder = stem.rsplit("/", 1)[0] if star else base
-    where = place(folder + mark + query)
+    where = resolve_uri(folder + mark + query)
     try:
         info = where.system.get_file_info(where.path)
         if info.type is fs.FileType.File:
@@ -195,7 +195,7 @@ class RemoteSource:
         self.failure = ""
         self._piece = memoryview(b"")
         try:
-            self._file = place(name).open()
+            self._file = resolve_uri(name).open()
             self._file.seek(offset)
         except OSError as error:
             what = "there is no such file" if isinstance(error, FileNotFoundError) else f"this cannot be read: {error}"

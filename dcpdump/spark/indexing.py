@@ -154,7 +154,7 @@ class Indexing:
         self, timeline: TimelineBlocks, captures: dict[str, Capture]
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
         """End the span with a checkpoint, if the state is complete and not too large."""
-        lanes = tuple(timeline.places)
+        lanes = tuple(timeline.positions)
         # Entering a compressed file means decompressing all before; that must not take longer than decoding the span.
         if self._span.bytes < sum(
             each.at.offset for each in lanes if each.at is not None and captures[each.name].packed

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from dcpdump.spark.chain import Chain, ChainCheckpoint, ChainSpan, read_state
 from dcpdump.spark.decoding import Decoding, Options
-from dcpdump.spark.filesystem import below, place
+from dcpdump.spark.filesystem import below, resolve_uri
 from dcpdump.spark.indexing import DISTANCE, Indexing, Outcome
 from dcpdump.spark.output import Parts, capture_id
 from dcpdump.startup import dataclass, field
@@ -63,7 +63,7 @@ class DecodingJob:
 
     def index(self, chain: Chain) -> Outcome:
         """Index a chain, and write the rows of all tables but ``frames``: this runs in a task."""
-        begin = ChainCheckpoint.unpacked(place(chain.left).read(), chain.left) if chain.left else None
+        begin = ChainCheckpoint.unpacked(resolve_uri(chain.left).read(), chain.left) if chain.left else None
         indexing = Indexing(chain, self.options, self.tables, self.distance)
         with Parts(self.folder, capture_id(self.name, chain.name), f"{self.tag}index") as parts:
             for table, batch in indexing.rows(self.secrets, begin, end=self.end):
@@ -74,7 +74,7 @@ class DecodingJob:
         outcome.spans = [span._replace(file=file) for span in outcome.spans]
         if not self.end:
             outcome.left[chain.name] = below(self.folder, f"{file.rpartition('/')[2]}.left")
-            place(outcome.left[chain.name]).write(indexing.left().packed())
+            resolve_uri(outcome.left[chain.name]).write(indexing.left().packed())
         return outcome
 
     def decode(self, spans: Sequence[ChainSpan]) -> Outcome:
@@ -82,7 +82,7 @@ class DecodingJob:
         outcome, secrets = Outcome(), self.secrets
         with Parts(self.folder, capture_id(self.name, spans[0].chain), f"{self.tag}{spans[0].number:06d}") as parts:
             for span in spans:
-                with place(below(self.folder, span.file)).open() as file:
+                with resolve_uri(below(self.folder, span.file)).open() as file:
                     begin = read_state(file, span)
                 decoding = Decoding(span, begin, self.options, None if secrets is None else secrets.renewed())
                 for batch in decoding:

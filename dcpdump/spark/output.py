@@ -22,7 +22,7 @@ import pyarrow as pa
 from dcpdump.arrow.folder import SCHEMAS, ParquetFile
 from dcpdump.errors import writing
 from dcpdump.processes import signals_held
-from dcpdump.spark.filesystem import RemotePath, below, is_remote, make_folders, place
+from dcpdump.spark.filesystem import RemotePath, below, is_remote, make_folders, resolve_uri
 from dcpdump.unfinished import UnfinishedFolder
 
 _DAY_NS = 86_400 * 1_000_000_000
@@ -53,7 +53,7 @@ class Parts(AbstractContextManager["Parts"]):
     """
 
     def __init__(self, folder: str, capture_id: str, tag: str) -> None:
-        self._place = place(folder)
+        self._root = resolve_uri(folder)
         self._capture = f"capture_id={capture_id}"
         self._tag = f"{tag}-{uuid.uuid4().hex[:12]}"  # unique to this attempt
         self._files = 0
@@ -119,7 +119,7 @@ class Parts(AbstractContextManager["Parts"]):
         self.written.append(Written(table, file.path, file.rows))
 
     def _opened(self, path: str) -> Any:
-        target = self._place / path
+        target = self._root / path
         with writing(target.path):
             make_folders(target)
             if target.local:  # for its owner alone: captures hold documents
@@ -150,7 +150,7 @@ class CaptureOutput(AbstractContextManager["CaptureOutput"]):
 
     def __init__(self, path: str, name: str) -> None:
         self._path, self._input = path, name
-        self._root = place(path)
+        self._root = resolve_uri(path)
         self._unfinished: UnfinishedFolder | None = None
         self._made = self._root.local and not os.path.exists(self._root.path)
         with writing(path):

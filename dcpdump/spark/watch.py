@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from dcpdump.errors import CaptureError, writing
 from dcpdump.spark.chain import chains
-from dcpdump.spark.filesystem import Input, RemotePath, below, inputs, make_folders, place
+from dcpdump.spark.filesystem import Input, RemotePath, below, inputs, make_folders, resolve_uri
 from dcpdump.spark.indexing import Outcome
 from dcpdump.spark.job import DecodingJob, JobEngine, run
 from dcpdump.spark.output import CaptureOutput
@@ -85,7 +85,7 @@ class Arrivals:
         return found
 
     def _note(self, number: int) -> RemotePath:
-        return place(self._notes) / f"{number:09d}.json"
+        return resolve_uri(self._notes) / f"{number:09d}.json"
 
 
 class LeftChains:
@@ -106,12 +106,12 @@ class LeftChains:
         """Remove the checkpoints of chains from before ``done`` batches: no batch begins there again."""
         kept = self.at(done).values()
         for number, chain in self._files():
-            where = place(self.path(chain, number))
+            where = resolve_uri(self.path(chain, number))
             if number < done and self.path(chain, number) not in kept:
                 where.system.delete_file(where.path)
 
     def _files(self) -> list[tuple[int, str]]:
-        found = (each.base_name for each in place(self._home).files())
+        found = (each.base_name for each in resolve_uri(self._home).files())
         parts = [name.partition("@") for name in found if not name.endswith(".part")]
         return sorted((int(number), chain) for number, _, chain in parts)
 
@@ -125,10 +125,10 @@ class FolderWatch:
         self._names, self._output, self._job, self._chain = names, output, job, chain
         self._home = below(output, f".watch-{job.name}")
         self._left = LeftChains(self._home)
-        self._done = place(below(self._home, "done"))  # the file with the number of batches done
+        self._done = resolve_uri(below(self._home, "done"))  # the file with the number of batches done
         if self._done.local:
             with writing(output):
-                make_folders(place(below(self._home, "arrivals/file")))
+                make_folders(resolve_uri(below(self._home, "arrivals/file")))
         self.arrivals = Arrivals(names, below(self._home, "arrivals"), idle)
 
     def batches(self, engine: JobEngine, seconds: float | None = None) -> Iterator[tuple[int, int, Outcome]]:
@@ -153,9 +153,9 @@ class FolderWatch:
             outcome = run(engine, replace(self._job, folder=output.folder, tag=tag, end=False), begun)
             output.add(outcome.written, self._job.tables, f"part-{tag}")
             for chain, path in outcome.left.items():
-                target = place(self._left.path(chain, number + 1))
+                target = resolve_uri(self._left.path(chain, number + 1))
                 make_folders(target)
-                target.system.move(place(path).path, target.path)
+                target.system.move(resolve_uri(path).path, target.path)
         self._done.write(str(number + 1).encode())  # this completes the batch
         self._left.forget(number + 1)
         return outcome

@@ -51,9 +51,9 @@ class Reopening(NamedTuple):
     def in_words(self, lost: Stream) -> str:
         """Return in words when and where the stream in the place of a lost one was requested."""
         connection = self.stream.connection
-        place = "" if connection is lost.connection else f" on connection {connection.number}"
+        where = "" if connection is lost.connection else f" on connection {connection.number}"
         verb = "reopened" if self.stream.reopened else "requested again"
-        text = f"{verb}{place} at {clock(self.ts_ns)}{self.evidence}"
+        text = f"{verb}{where} at {clock(self.ts_ns)}{self.evidence}"
         return f"may have been {text}: {self.doubt}" if self.doubt else text
 
 
@@ -143,14 +143,14 @@ class Clients:
 
         def keys(stream: Stream) -> Iterator[Hashable]:
             yield from ((owner, stream.vbucket) for owner in of(stream.connection))
-            yield _place(stream.connection, stream)
+            yield _consumer_key(stream.connection, stream)
 
         return _index(self._ledger.streams, keys)
 
     @cached_property
     def _of_names(self) -> _Index:
         """Return the streams of each vbucket by the name of their client, without what differs between clients."""
-        return _index(self._ledger.streams, lambda stream: (_name_place(stream),))
+        return _index(self._ledger.streams, lambda stream: (_name_key(stream),))
 
     @cached_property
     def _connections(self) -> dict[Owner, list[ConnectionState]]:
@@ -218,7 +218,7 @@ class Clients:
 
     def _was_open(self, connection: ConnectionState, stream: Stream, at_ns: int) -> bool:
         """Return whether a stream in the same place was open on a connection at a time."""
-        latest = next(iter(self._of_consumers(_place(connection, stream)).before(at_ns, at_ns)), None)
+        latest = next(iter(self._of_consumers(_consumer_key(connection, stream)).before(at_ns, at_ns)), None)
         return latest is not None and _open_at(latest, at_ns)
 
     # -- continued by a client that was restarted, and has other ids since -----------------------------------
@@ -231,7 +231,7 @@ class Clients:
         """Return where a client that may be the restarted one asked for a stream in place of one that ended."""
         if ended_ns is None or stream.end_status in (OK, FILTER_EMPTY):
             return None  # what finished needs no other to continue it
-        connection, order = stream.connection, self._of_names(_name_place(stream))
+        connection, order = stream.connection, self._of_names(_name_key(stream))
         gone_ns = _client_gone_ns(connection, ended_ns)
         competitors: list[Stream] | None = None
         for each in order.after(gone_ns):
@@ -265,7 +265,7 @@ class Clients:
         orders = [self._of_consumers((owner, stream.vbucket)) for owner in owners(connection)]
         more = any(order.has_more_after(after_ns) or order.has_more_before(after_ns) for order in orders)
         if not more and connection.identity.family is not None:
-            more = self._of_names(_name_place(stream)).has_more_after(_client_gone_ns(connection, after_ns))
+            more = self._of_names(_name_key(stream)).has_more_after(_client_gone_ns(connection, after_ns))
         text = f"over {FURTHER} streams of vbucket {stream.vbucket} may be its consumer's, not all were compared"
         return Unknown(Reason.TOO_MANY, text) if more else None
 
@@ -380,7 +380,7 @@ class Clients:
 # -- when a stream began, was granted, requested, open, over --------------------------------------------
 
 
-def _place(connection: ConnectionState, stream: Stream) -> Hashable:
+def _consumer_key(connection: ConnectionState, stream: Stream) -> Hashable:
     """Return what the streams of a connection are kept by that are in the place of a stream."""
     return connection.number, stream_key(stream.vbucket, stream.stream_id)
 
@@ -413,7 +413,7 @@ def _last_streams(connection: ConnectionState) -> dict[int, Stream]:
     return {stream_key(each.vbucket, each.stream_id): each for each in connection.streams}
 
 
-def _name_place(stream: Stream) -> Hashable:
+def _name_key(stream: Stream) -> Hashable:
     """Return the name of a stream's client without what differs between clients, and the vbucket."""
     identity = stream.connection.identity
     return identity.numberless or identity.family or "", stream.vbucket

@@ -296,7 +296,7 @@ class RunPiece:
         return event if before is None else event._replace(gap_before=before.length, before=before)
 
     def _run(self, run: RowRun, *, with_rules: bool) -> DocumentRun:
-        begin, end, place, facts, kinds, pause_ns, data, start, announced = run
+        begin, end, direction_id, facts, kinds, pause_ns, data, start, announced = run
         close = None
         if with_rules:
             close = inspect(data, start, end - begin)
@@ -304,7 +304,7 @@ class RunPiece:
         if announced is not None:
             lowest, highest, flags, completed = announced
             snapshot = Snapshot(lowest, highest, flags, first, facts[4], completed)
-        numbers = (first, end - begin, place >> 1, place & 1)
+        numbers = (first, end - begin, direction_id >> 1, direction_id & 1)
         return _row(DocumentRun, (*numbers, *facts, kinds, pause_ns, partial(self._each, begin, end), close, snapshot))
 
     def _each(self, begin: int, end: int) -> list[FrameEvent]:

@@ -159,8 +159,8 @@ def evict_streams(ledger: Ledger, streams: Sequence[Stream]) -> None:
         connection.replicates = replicates(connection)
         connection.streams = [each for each in connection.streams if each not in gone]
         connection.evicted += before - len(connection.streams)
-        for place in [place for place, each in connection.lookup.current.items() if each in gone]:
-            del connection.lookup.current[place]
+        for key in [key for key, each in connection.lookup.current.items() if each in gone]:
+            del connection.lookup.current[key]
         for opaque in [opaque for opaque, each in connection.lookup.by_opaque.items() if each in gone]:
             del connection.lookup.by_opaque[opaque]
         for each in connection.lookup.current.values():

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.frame_event import FrameEvent, between, place_of
+from dcpdump.streams.frame_event import FrameEvent, between, identity_of
 from dcpdump.streams.opcode_kinds import (
     CLOSE_STREAM,
     CONTROL,
@@ -100,8 +100,8 @@ class Exchanges:
         """
         request = waiting.frame
         kind = request.direction, request.opcode
-        place = request.direction, request.opcode, request.opaque
-        before = self.by_key.get(place)
+        key = request.direction, request.opcode, request.opaque
+        before = self.by_key.get(key)
         if before and (late or before[0].doubtful):
             same = all((each.frame.vbucket, each.key) == (request.vbucket, waiting.key) for each in before)
             self._forget_all(list(before))
@@ -122,8 +122,8 @@ class Exchanges:
             self._forget_beyond(MOST_STREAMS if request.opcode == STREAM_REQ else MOST, request.opcode)
         since_ns = between(self.lost_ns, request.ts_ns)
         waiting.overlaps = since_ns is not None and 0 <= since_ns <= OUT_OF_ORDER_NS
-        self.fresh.add(place)
-        self.by_key.setdefault(place, []).append(waiting)
+        self.fresh.add(key)
+        self.by_key.setdefault(key, []).append(waiting)
         self.by_kind.setdefault(kind, {})[request.number] = waiting
         if self.with_rules:
             self.unjudged.setdefault(kind, {})[request.number] = waiting
@@ -139,8 +139,8 @@ class Exchanges:
 
     def waiting_with(self, answer: FrameEvent) -> UnansweredRequest | None:
         """Return the only request that waits with an answer's opaque, of any opcode; None if there are several."""
-        places = {(1 - answer.direction, opcode, answer.opaque) for _, opcode in self.kinds()}
-        found = [each for place in places for each in self.by_key.get(place, ())]
+        keys = {(1 - answer.direction, opcode, answer.opaque) for _, opcode in self.kinds()}
+        found = [each for key in keys for each in self.by_key.get(key, ())]
         return found[0] if len(found) == 1 else None
 
     def answer(self, answer: FrameEvent, frames: int, *, late: bool = False) -> UnansweredRequest | None:
@@ -149,12 +149,12 @@ class Exchanges:
         Of STAT there are many answers, until one has no key. ``late`` is as for a request.
         """
         kind = 1 - answer.direction, answer.opcode
-        place = kind[0], kind[1], answer.opaque
-        queue = self.by_key.get(place)
+        key = kind[0], kind[1], answer.opaque
+        queue = self.by_key.get(key)
         if not queue:
             self._expire(frames, answer.ts_ns)
             late = late or kind in self.forgotten
-            self.earlier.append(Early(answer if answer.opcode in _TEACH else place_of(answer), frames, late))
+            self.earlier.append(Early(answer if answer.opcode in _TEACH else identity_of(answer), frames, late))
             if answer.opcode == STREAM_REQ and len(self.unpaired) < MOST:
                 self.unpaired.add(answer.opaque)
             return None
@@ -181,8 +181,8 @@ class Exchanges:
 
     def _queues(self, opcode: int, opaque: int) -> list[list[UnansweredRequest]]:
         """Return the requests of an opcode and opaque that wait, those of each end."""
-        places = ((direction, opcode, opaque) for direction in (0, 1))
-        return [self.by_key[place] for place in places if place in self.by_key]
+        keys = ((direction, opcode, opaque) for direction in (0, 1))
+        return [self.by_key[key] for key in keys if key in self.by_key]
 
     def early(self, direction: int, opcode: int, opaque: int) -> Early | None:
         """Return the first answer that waits for a request of that direction, opcode and opaque."""
@@ -242,8 +242,8 @@ class Exchanges:
         self.close()
         self.unasked.clear()
         self.noops.clear()
-        for place in list(self.fresh):  # of the others there is one each, and it is doubtful since the loss before
-            queue = self.by_key[place]
+        for key in list(self.fresh):  # of the others there is one each, and it is doubtful since the loss before
+            queue = self.by_key[key]
             if len(queue) > 1:
                 self._forget_all(list(queue))
             else:
@@ -280,7 +280,7 @@ class Exchanges:
         elif early.late:  # it was sent before the capture began
             self.unseen[kind] = 1
         if self.with_rules and not early.late:
-            self.unasked.append(place_of(answer))
+            self.unasked.append(identity_of(answer))
             del self.unasked[:-MOST]
 
     def _forget_beyond(self, most: int, opcode: int) -> None:
@@ -294,12 +294,12 @@ class Exchanges:
 
     def _drop(self, waiting: UnansweredRequest) -> None:
         frame = waiting.frame
-        place = frame.direction, frame.opcode, frame.opaque
-        queue = self.by_key[place]
+        key = frame.direction, frame.opcode, frame.opaque
+        queue = self.by_key[key]
         queue.pop(0)  # those of one opaque are forgotten from the oldest on
         if not queue:
-            del self.by_key[place]
-            self.fresh.discard(place)
+            del self.by_key[key]
+            self.fresh.discard(key)
         kind = frame.direction, frame.opcode
         del self.by_kind[kind][frame.number]
         if self.with_rules:

@@ -82,7 +82,7 @@ class Purge(NamedTuple):
     granted: Moment | None = None
 
 
-def shared_place(connection: ConnectionState) -> tuple[str, str] | None:
+def shared_data(connection: ConnectionState) -> tuple[str, str] | None:
     """Return the server and bucket of a connection, where what others bring of these holds for it; else None."""
     address, bucket = connection.server_address, connection.setup.bucket
     return None if address is None or bucket is None or connection.role == "consumer" else (address, bucket)
@@ -239,15 +239,15 @@ class Logs:
 
         Where the server is the consumer, a proxy brings what another server said: that is of this connection alone.
         """
-        places: dict[Hashable, list[_Facts]] = {}
+        owners: dict[Hashable, list[_Facts]] = {}
         self._members.clear()
         self._merged.clear()
         self._reported = None
         for connection in connections:
             address = connection.server_address
             alone = address is None or connection.role == "consumer"
-            place: Hashable = connection if alone else (address, connection.setup.bucket)
-            members = self._members[connection] = places.setdefault(place, [])
+            owner: Hashable = connection if alone else (address, connection.setup.bucket)
+            members = self._members[connection] = owners.setdefault(owner, [])
             facts = self._by_connection.get(connection)
             if facts is not None:
                 members.append(facts)
@@ -297,7 +297,7 @@ class Logs:
         known = self._of(connection).purges.get(vbucket, ())
         at = bisect_right(known, asked, key=_when)
         least = known[at - 1] if at else None
-        later = (known[place] for place in range(at, len(known)))
+        later = (known[each] for each in range(at, len(known)))
         most = next((each for each in later if each.granted is not None and each.granted > answered), None)
         if least is not None and most is not None and least.seqno > most.seqno:
             return Purged(None, None)  # it fell: the vbucket was made anew in between
@@ -361,7 +361,7 @@ _seqno = attrgetter("seqno")
 #: Of a vbucket's reported seqnos, the latest that are looked at.
 _LOOKED_AT = 64
 #: Server and bucket, vbucket, uuid of the branch, and what seqnos are of.
-_Place = tuple[tuple[str, str], int, int | None, int]
+_HighKey = tuple[tuple[str, str], int, int | None, int]
 
 
 class Lag(NamedTuple):
@@ -392,7 +392,7 @@ class Lags:
 
     def __init__(self, ledger: "Ledger") -> None:
         self._ledger, self._logs = ledger, ledger.logs
-        self._shared = cache(shared_place)
+        self._shared = cache(shared_data)
         self._changes: dict[int, list[Moment]] = {}  #: of branches, by identity of a vbucket's logs
 
     def of(self, stream: "Stream") -> Lag | None:
@@ -440,7 +440,7 @@ class Lags:
         highs = self._logs.highs(connection, stream.vbucket)
         at = len(highs) if until is None else bisect_right(highs, until, key=_time)
         one = self._logs.collection_high(connection, stream.vbucket, wanted.what)
-        several = (highs[place] for place in range(at - 1, max(-1, at - 1 - _LOOKED_AT), -1))
+        several = (highs[each] for each in range(at - 1, max(-1, at - 1 - _LOOKED_AT), -1))
         for high in several if one is None else chain((one,), several):
             if moment(high.ts_ns, high.frame) <= since:
                 continue
@@ -479,9 +479,9 @@ class Lags:
                 yield other
 
     @cached_property
-    def _reached(self) -> dict[_Place, High]:
+    def _reached(self) -> dict[_HighKey, High]:
         """Return what the consumers of vbuckets were sent at most, by branch."""
-        out: dict[_Place, High] = {}
+        out: dict[_HighKey, High] = {}
         streams = self._ledger.streams
         several = Counter(stream.vbucket for stream in streams)
         for stream in streams:
@@ -489,10 +489,10 @@ class Lags:
             if shared is None or not stream.is_sending:
                 continue
             for what in {WHOLE, _wanted(stream).what} - {EITHER}:
-                place = shared, stream.vbucket, _branch(stream), what
+                key = shared, stream.vbucket, _branch(stream), what
                 known = _sent(stream, what)
-                if known is not None and (place not in out or out[place].seqno < known.seqno):
-                    out[place] = known
+                if known is not None and (key not in out or out[key].seqno < known.seqno):
+                    out[key] = known
         return out
 
 

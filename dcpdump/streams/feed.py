@@ -46,7 +46,7 @@ class PendingLosses:
         for at, direction in enumerate(piece.directions) if self._of else ():
             pending = self._of.get((direction.connection, direction.side))
             if pending:
-                _place(pending, *piece.offsets_of(at), gaps, found)
+                _move_behind(pending, *piece.offsets_of(at), gaps, found)
                 if not pending:
                     del self._of[direction.connection, direction.side]
         return found
@@ -58,7 +58,7 @@ class PendingLosses:
         return [loss for _, loss in sorted(kept, key=itemgetter(0))]
 
 
-def _place(
+def _move_behind(
     pending: deque[tuple[int, Lost]],
     rows: Sequence[int],
     offsets: Sequence[int],
@@ -291,9 +291,9 @@ def _apart(held: Iterable[_Held], which: Callable[[_Held], bool]) -> Iterator[_H
     """Take runs apart, frame by frame."""
     for each in held:
         if isinstance(each.step, DocumentRun) and which(each):
-            for place, frame in enumerate(each.step.each()):
+            for at, frame in enumerate(each.step.each()):
                 ts_ns = max(each.ts_ns, frame.ts_ns or 0)
-                yield _Held(ts_ns, each.number + place, ts_ns, _weight(frame), frame)
+                yield _Held(ts_ns, each.number + at, ts_ns, _weight(frame), frame)
         else:
             yield each
 
@@ -454,10 +454,10 @@ class Feed:
         self._early = {}
         for change in changes:
             connection = self._ledger.connections.get(change.connection)
-            place = change[:3]
+            key = change[:3]
             if connection is not None:
                 connection.hold_up(change.direction, change.fault, begins=change.begins, ts_ns=change.ts_ns)
             elif not change.begins:
-                self._early.pop(place, None)
+                self._early.pop(key, None)
             elif len(self._early) < _EARLY:
-                self._early[place] = change
+                self._early[key] = change

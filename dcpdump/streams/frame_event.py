@@ -82,7 +82,7 @@ class Shape(NamedTuple):
 
     version: str  #: of the layout: "1", "2.0", "2.2", "?" where none fits
     names: tuple[str, ...]
-    place: dict[str, int]
+    at_of: dict[str, int]
     own: int  #: where the message's own seqno stands, -1 where it has none
 
 
@@ -90,9 +90,9 @@ class Shape(NamedTuple):
 def shape_of(layout: Layout) -> Shape:
     """Return the shape of a layout: its extras, then the fixed fields of its value."""
     names = tuple(part.name for part in (*layout.extras, *layout.parts) if isinstance(part, Field))
-    place = {name: at for at, name in enumerate(names)}
-    own = next((place[name] for name in OWN_SEQNO if name in place), -1)
-    return Shape(layout.version, names, place, own)
+    at_of = {name: at for at, name in enumerate(names)}
+    own = next((at_of[name] for name in OWN_SEQNO if name in at_of), -1)
+    return Shape(layout.version, names, at_of, own)
 
 
 #: The shape of a frame whose numbers were taken away, as they may be bytes of a key or a value.
@@ -157,7 +157,7 @@ class FrameEvent(NamedTuple):
 
     def get(self, name: str) -> int | None:
         """Return a field by name; None where the frame has none such, or it was lost."""
-        at = self.shape.place.get(name)
+        at = self.shape.at_of.get(name)
         return None if at is None else self.fields[at]
 
 
@@ -187,7 +187,7 @@ def kept(frame: FrameEvent) -> FrameEvent:
     return frame._replace(data=b"", key_at=0, value_at=0, record=None)
 
 
-def place_of(frame: FrameEvent) -> FrameEvent:
+def identity_of(frame: FrameEvent) -> FrameEvent:
     """Return what identifies a frame, and nothing of what is in it."""
     number, ts_ns, connection, direction, magic, opcode, response, server, either, opaque = frame[:10]
     return _row(FrameEvent, (

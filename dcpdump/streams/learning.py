@@ -227,8 +227,8 @@ def asked(
     ``early``: its answer, where that was captured before it, and with it messages of the stream, maybe.
     """
     request = waiting.request or request_of(frame)
-    place = stream_key(frame.vbucket, request.stream_id)
-    before = connection.lookup.current.get(place)
+    key = stream_key(frame.vbucket, request.stream_id)
+    before = connection.lookup.current.get(key)
     if before is not None and _may_be_other(connection, before, request):
         before = None
     direction = 1 - frame.direction  # of what the stream brings
@@ -261,7 +261,7 @@ def asked(
             stream.number = before.number + 1
         else:
             stream.follow(before)
-            connection.lookup.current[place] = stream
+            connection.lookup.current[key] = stream
     stream.requests.append(request)
     stream.advance(PhaseEvent.REQUEST)
     if len(stream.requests) >= stream.requests.most:
@@ -364,7 +364,7 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     if stream.granted and connection.torn:  # which of its requests each answer is for is unknown
         stream.marker = stream.snapshot = stream.seqnos.floor = None
         stream.gaps = stream.gaps._replace(times=stream.gaps.times + 1)
-    place = stream_key(stream.vbucket, stream.stream_id)
+    key = stream_key(stream.vbucket, stream.stream_id)
     stream.granted = True
     if connection.setup.bucket is not None:
         connection.memory.producing[connection.setup.bucket, stream.vbucket] = stream
@@ -376,7 +376,7 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     stream.begun_at = connection.frames
     stream.know(frame.direction)
     stream.seqnos.reached = max(stream.seqnos.reached, request.start)
-    connection.lookup.current[place] = stream
+    connection.lookup.current[key] = stream
     other = connection.lookup.by_opaque.get(frame.opaque)
     if other is not None and other.live and not other.closed and other.vbucket != stream.vbucket:
         connection.lookup.share(frame.opaque)

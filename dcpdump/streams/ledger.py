@@ -74,7 +74,7 @@ def simply(connection: ConnectionState, frame: FrameEvent) -> Stream | None:
     return stream
 
 
-def find_place(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
+def find_address(connection: ConnectionState, frame: FrameEvent) -> StreamAddress:
     """Find the stream of a message that is not simply the next of one."""
     opaque = frame.opaque
     known = connection.stream_of(frame)
@@ -366,8 +366,8 @@ class Ledger:
             return self.learn(connection, frame)
         stream = simply(connection, frame)
         if stream is None:
-            place = find_place(connection, frame)
-            stream = self.begin(connection, frame) if place.begins else place.stream
+            address = find_address(connection, frame)
+            stream = self.begin(connection, frame) if address.begins else address.stream
         return self.learn_message(connection, frame, stream)
 
     def _connection(self, number: int) -> ConnectionState:
@@ -412,8 +412,8 @@ class Ledger:
 
     def begin(self, connection: ConnectionState, frame: FrameEvent) -> Stream:
         """Begin a stream with a message of it, as its request was not captured."""
-        place = stream_key(frame.vbucket, frame.stream_id)
-        before = connection.lookup.current.get(place)
+        key = stream_key(frame.vbucket, frame.stream_id)
+        before = connection.lookup.current.get(key)
         begun = Stream(connection, frame.vbucket, frame.stream_id)
         begun.opaque, begun.phase = frame.opaque, Phase.UNKNOWN
         begun.traffic.first_ns = frame.ts_ns
@@ -421,7 +421,7 @@ class Ledger:
         begun.know(frame.direction)
         if before is None or before.doubtful or not before.live:  # or else it may be an earlier one that trails in
             begun.follow(before)
-            connection.lookup.current[place] = begun
+            connection.lookup.current[key] = begun
         connection.lookup.by_opaque[frame.opaque] = begun
         connection.streams.append(begun)
         self.streams.append(begun)
@@ -563,8 +563,8 @@ class Ledger:
     def forget(self, connection: ConnectionState) -> None:
         """Forget a connection that is over, but for its streams."""
         del self.connections[connection.number]
-        if connection.setup.place is not None and self.memory.names.get(connection.setup.place) is connection:
-            del self.memory.names[connection.setup.place]
+        if connection.setup.client_key is not None and self.memory.names.get(connection.setup.client_key) is connection:
+            del self.memory.names[connection.setup.client_key]
         self.logs.forget(connection)
         connection.turns = Turns()  # its streams refer to it
         connection.unlink()

@@ -37,7 +37,7 @@ def _key(redactor: Redactor, opcode: int, text: str | None) -> str | None:
 def _hide(connection: ConnectionState, redactor: Redactor) -> None:
     """Hash the names of a connection, and of what was set and created on it."""
     message, setup = MESSAGES[DCP_CONTROL], connection.setup
-    setup.place = None
+    setup.client_key = None
     setup.bucket = _key(redactor, SELECT_BUCKET, setup.bucket)
     setup.name = _key(redactor, DCP_OPEN, setup.name)
     setup.agent = _key(redactor, HELLO, setup.agent)
@@ -78,7 +78,7 @@ def hide_requests(ledger: Ledger, redactor: Redactor) -> None:
             hide_request(request, redactor)
 
 
-def hidden_place(stream: Stream, redactor: Redactor) -> Stream:
+def hidden_stream(stream: Stream, redactor: Redactor) -> Stream:
     """Return a copy of a stream, and of its connection, that has hashes for the names and addresses of its row."""
     hidden, connection = copy(stream), copy(stream.connection)
     connection.setup = copy(connection.setup)

@@ -553,8 +553,8 @@ def find_rollbacks(ledger: Ledger) -> list[Rollback]:
         last = attempts[-1]
         (again, more), (granted, more_granted) = requests.after(last), grants.after(last)
         lost = None if again is not None else clients.lost_since(last.stream.connection, last.request.answered_ns)
-        place, target = _place(last.stream), last.request.rollback_seqno
-        behind = max(omitted.get((place, target), 0), omitted.get((place, None), 0))
+        key, target = _vbucket_key(last.stream), last.request.rollback_seqno
+        behind = max(omitted.get((key, target), 0), omitted.get((key, None), 0))
         if behind > last.request.frame or (again is not None and again.request.after_omitted):
             again, granted = None, None if behind > last.request.frame else granted
             lost = Unknown(Reason.TOO_MANY, "of the many requests since not all were kept")
@@ -577,7 +577,7 @@ def _joined(found: list[_Explained]) -> list[_Explained]:
     for each in found:
         (attempts, explanation), request = each, each[0][0].request
         if explanation.clause in _OF_UUIDS:
-            key = _place(attempts[0].stream), request.vbucket_uuid, request.rollback_seqno
+            key = _vbucket_key(attempts[0].stream), request.vbucket_uuid, request.rollback_seqno
             chains.setdefault(key, []).append(each)
     gone: set[int] = set()
     for chain in chains.values():
@@ -609,17 +609,17 @@ def _omitted(ledger: Ledger) -> dict[Hashable, int]:
         targets = [target for status, target in stream.requests.omitted or () if status == ROLLBACK]
         behind = max((each.frame for each in stream.requests if each.after_omitted), default=0) if targets else 0
         for target in targets:
-            out[_place(stream), target] = max(out.get((_place(stream), target), 0), behind)
+            out[_vbucket_key(stream), target] = max(out.get((_vbucket_key(stream), target), 0), behind)
     return out
 
 
-def _place(stream: Stream) -> Hashable:
+def _vbucket_key(stream: Stream) -> Hashable:
     return stream.connection.server_address or stream.connection.number, stream.vbucket, stream.stream_id
 
 
 def _same(attempt: Attempt) -> Hashable:
     """Return the key of equal rollbacks, the same for any consumer."""
-    return _place(attempt.stream), attempt.request.rollback
+    return _vbucket_key(attempt.stream), attempt.request.rollback
 
 
 def _asked(attempt: Attempt) -> Moment:
@@ -632,8 +632,8 @@ class _Attempts:
     def __init__(self, attempts: Iterable[Attempt]) -> None:
         self._known: dict[Hashable, list[Attempt]] = {}
         for attempt in sorted(attempts, key=_asked):
-            for place in _places(attempt):
-                self._known.setdefault(place, []).append(attempt)
+            for key in _retry_keys(attempt):
+                self._known.setdefault(key, []).append(attempt)
 
     def after(self, last: Attempt) -> tuple[Attempt | None, bool]:
         """Return the first one after another: on its stream, or for the same from no higher than where it was sent.
@@ -642,7 +642,7 @@ class _Attempts:
         """
         request, connection, most = last.request, last.stream.connection, last.request.rollback_seqno
         when = _asked(last) if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
-        known = (self._known.get(place, []) for place in _places(last))
+        known = (self._known.get(key, []) for key in _retry_keys(last))
         later = ((each, bisect_right(each, when, key=_asked)) for each in known)
         here, anywhere = (each[at : at + _FURTHER + 1] for each, at in later)
         lower = (each for each in anywhere[:_FURTHER] if None not in (most, each.request.start_seqno))
@@ -652,7 +652,7 @@ class _Attempts:
         return found, max(len(here), len(anywhere)) > _FURTHER
 
 
-def _places(attempt: Attempt) -> tuple[Hashable, Hashable]:
+def _retry_keys(attempt: Attempt) -> tuple[Hashable, Hashable]:
     """Return the key of a request's stream, and the key without connection and stream id."""
     request, stream = attempt
     collections = None if request.collections is None else tuple(sorted(request.collections))
@@ -771,14 +771,14 @@ def branch_of(resumed: Resume | None, request: Request) -> str:
 # -- revocations --------------------------------------------------------------------------------------
 # Which changes a client had to take back, as the server's history goes on without them.
 
-_StreamPlace = tuple[int, int]  #: a vbucket and a stream id
+_StreamKey = tuple[int, int]  #: a vbucket and a stream id
 
 
 class Revocations:
     """The rollbacks to another history of a ledger that is closed, by what they are of."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._rollbacks: dict[_StreamPlace, list[tuple[Request, Stream]]] = {}
+        self._rollbacks: dict[_StreamKey, list[tuple[Request, Stream]]] = {}
         for stream in ledger.streams:
             # Nothing comes between equal rollbacks of one stream.
             first = {each.rollback: each for each in reversed(stream.requests.rolled_back)}

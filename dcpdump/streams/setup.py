@@ -8,7 +8,7 @@ from dcpdump.spec.names import COLLECTIONS, DELETE_TIMES, NOTIFIER, PRODUCER, RE
 from dcpdump.spec.statuses import AUTH_CONTINUE, KEY_EEXISTS, SUCCESS
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.exchanges import UnansweredRequest
-from dcpdump.streams.frame_event import FrameEvent, between, kept, place_of
+from dcpdump.streams.frame_event import FrameEvent, between, identity_of, kept
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     ALL_SEQNOS,
@@ -105,7 +105,7 @@ class Setup:
     flags: int | None = None
     opened_by: FrameEvent | None = None  #: the latest DCP_OPEN
     status: int | None = None  #: of its answer
-    place: tuple[str, str, str] | None = None  #: server, bucket and name, once it was opened
+    client_key: tuple[str, str, str] | None = None  #: server, bucket and name, once it was opened
     previous_with_name: "ConnectionState | None" = None  #: that had its name before, on that server and bucket
     name_taken: NameTaken | None = None  #: by the one that has had its name since
     accepted_steps: dict[int, int] = field(default_factory=dict)  #: by opcode: the frame that accepted a step last
@@ -185,7 +185,7 @@ def begin_direction(connection: "ConnectionState", frame: FrameEvent) -> None:
 
 def waiting_for(frame: FrameEvent, connection: "ConnectionState") -> UnansweredRequest:
     """Return what is to be remembered of a request that has to be answered."""
-    waiting = UnansweredRequest(place_of(frame), connection.sides[1 - frame.direction].frames)
+    waiting = UnansweredRequest(identity_of(frame), connection.sides[1 - frame.direction].frames)
     if frame.opcode in _KEYED:
         waiting.key = _key(frame) or ""
     if frame.opcode == CONTROL:
@@ -285,15 +285,15 @@ def _opened(connection: "ConnectionState", frame: FrameEvent, waiting: Unanswere
     connection.setup.status = frame.status
     _settle(connection, frame, OPEN)
     if frame.status == SUCCESS and connection.setup.name:
-        place = connection.server_address or connection.dst, connection.setup.bucket or "", connection.setup.name
-        connection.setup.place = place
-        other = connection.memory.names.get(place)
+        client_key = connection.server_address or connection.dst, connection.setup.bucket or "", connection.setup.name
+        connection.setup.client_key = client_key
+        other = connection.memory.names.get(client_key)
         if other is not connection:
             connection.setup.previous_with_name = other
             if other is not None:
                 asked = connection.setup.opened_by or frame
                 other.setup.name_taken = NameTaken(connection.number, asked.ts_ns)
-        connection.memory.names[place] = connection
+        connection.memory.names[client_key] = connection
 
 
 def _added(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
@@ -308,21 +308,21 @@ def _settle(
 
     An answer that was captured before its request is learnt twice.
     """
-    refusals, place = connection.setup.refusals, (opcode, vbucket or 0)
+    refusals, key = connection.setup.refusals, (opcode, vbucket or 0)
     if frame.status == SUCCESS:
         connection.setup.accepted_steps[opcode] = frame.number
         if refusals:
             accepted = _STEPS[: _STEPS.index(opcode) + 1] if opcode in _STEPS else ()
-            for each in (place, *((step, 0) for step in accepted)):
+            for each in (key, *((step, 0) for step in accepted)):
                 refusals.pop(each, None)
         return
-    known = refusals.get(place)
+    known = refusals.get(key)
     if frame.weak or (known is None and len(refusals) >= _REFUSALS):
         return
     other = known is None or (asked and known.asked and asked != known.asked)
     count = 1 if known is None or other else known.count + (known.frame != frame.number)
     asked = asked or (known.asked if known is not None else "")
-    refusals[place] = SetupRefusal(
+    refusals[key] = SetupRefusal(
         opcode, vbucket, asked, frame.status, count, frame.number, frame.ts_ns, connection.losses, _said(frame)
     )
 

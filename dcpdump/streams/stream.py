@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, PENDING, TAKEOVER
 from dcpdump.spec.statuses import SUCCESS
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.frame_event import Entry, FrameEvent, kept, place_of
+from dcpdump.streams.frame_event import Entry, FrameEvent, identity_of, kept
 from dcpdump.streams.knowledge import NO_GAPS, Gaps, Knowledge
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.phases import AFTER, Closing, Durable, Phase, PhaseEvent, Takeover
@@ -122,18 +122,18 @@ class Prepares:
     excused: int = 0  #: up to this frame, outcomes need not come, or may have come
     dropped: set[int] = field(default_factory=set)  #: collections that were dropped while there were any
 
-    def add(self, key: bytes, seqno: int, place: FrameEvent, *, due: bool, with_rules: bool) -> None:
+    def add(self, key: bytes, seqno: int, frame: FrameEvent, *, due: bool, with_rules: bool) -> None:
         """Note a prepare. ``due``: its outcome must follow; ``with_rules``: its acknowledgement matters too."""
         if len(self.open) >= _MOST_PREPARES:
             self.missed = True
             return
-        self.open[key] = OpenPrepare(seqno, place.number, place.ts_ns if due else None)
+        self.open[key] = OpenPrepare(seqno, frame.number, frame.ts_ns if due else None)
         heappush(self._order, (seqno, key))
         if len(self._order) > 2 * len(self.open) + _SPARE:
             self._order = [(each.seqno, key) for key, each in self.open.items()]
             heapify(self._order)
         if with_rules and len(self.unacked) < _MOST_PREPARES:
-            self.unacked[seqno] = place
+            self.unacked[seqno] = frame
 
     def phase(self, key: bytes) -> Durable:
         """Return whether a key has a durable write under way."""
@@ -260,7 +260,7 @@ class Acks:
         elif self.omitted or len(self.due) >= _MOST_ACKS:
             self.omitted += 1
         else:
-            self.due.append(place_of(item))
+            self.due.append(identity_of(item))
 
     def take(self, answer: FrameEvent) -> None:
         """Note the answer to a marker. A refusal of a marker that requested no acknowledgement is none."""

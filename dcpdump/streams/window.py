@@ -501,11 +501,11 @@ class Window:
         self._balance -= count
         if self._balance < 0 and count:
             size, missing = count, min(count, -self._balance)
-            place = None if frame is None else kept(frame)
+            remembered = None if frame is None else kept(frame)
             if len(self._early) >= _MOST:
                 last = self._early.pop()
                 size, missing = max(last.size, count), last.missing + missing
-            self._early.append(EarlyAck(ts_ns, sum(self.counted.frames), size, missing, place))
+            self._early.append(EarlyAck(ts_ns, sum(self.counted.frames), size, missing, remembered))
             if not self.complete:
                 self._absorb()
         if self.full is not None and self._balance < self._limit:

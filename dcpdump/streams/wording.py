@@ -112,7 +112,7 @@ def client(connection: "ConnectionState") -> str:
     return short_name(connection.setup.name) or connection.client_address or f"{connection.src} ? {connection.dst}"
 
 
-def place(stream: "Stream") -> str:
+def name_stream(stream: "Stream") -> str:
     """Name a stream by its vbucket and stream id."""
     return f"vb {stream.vbucket}" + (f" sid {stream.stream_id}" if stream.stream_id else "")
 

@@ -179,7 +179,7 @@ class Queued(NamedTuple):
     item: Waiting
 
 
-class Places(NamedTuple):
+class TextOffsets(NamedTuple):
     """The offsets of each record of text, in the direction as sent, and in the text."""
 
     starts: "array[int]"
@@ -227,7 +227,7 @@ class Side:
     tries: int = 0  #: records whose number was searched since the last one decrypted
     passed: int = 0  #: encrypted records before the first one decrypted
     unopened: int = 0  #: bytes of the handshake without a key
-    places: Places | None = None  #: offsets of each record's text, if requested
+    text_offsets: TextOffsets | None = None  #: offsets of each record's text, if requested
     padded: bool = False
     patient: bool = True  #: records may wait for their secret
     joined_at: int | None = None
@@ -281,8 +281,8 @@ class Side:
 
     def note_place(self, record: TlsRecord, before: int) -> None:
         """Note the offsets of a record whose text begins at ``before``."""
-        if self.places is not None and self.offset > before:
-            self.places.add(record.offset, record.end, before, self.offset)
+        if self.text_offsets is not None and self.offset > before:
+            self.text_offsets.add(record.offset, record.end, before, self.offset)
 
     # -- text --------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from dcpdump.tls.outcome import VERSIONS, TlsReport
 from dcpdump.tls.record_reader import Parties, RecordReader
 from dcpdump.tls.records import HEAD, TLS_1_3, RecordCutter, TlsRecord, is_hello, plausible
 from dcpdump.tls.secrets import CLIENT_RANDOM, CLIENT_TRAFFIC, SERVER_TRAFFIC, Secrets
-from dcpdump.tls.side import Joining, Places, Queued, Side, Waiting
+from dcpdump.tls.side import Joining, Queued, Side, TextOffsets, Waiting
 from dcpdump.tls.suites import SUITES, name_of
 
 # -- what became of a TLS connection, and why it stays closed where it does ---------------------------
@@ -111,7 +111,7 @@ def _open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segment
     used = opener.run(data, side.number, found, ends)
     reach = list(accumulate((len(piece) for piece in pieces[at:stop]), initial=len(held)))[1:]
     if found:
-        if side.places is not None:
+        if side.text_offsets is not None:
             _note(side, begin, found, ends)
         size = _add(side, segments, at, reach, (found, ends), texts)
         side.number += len(found)
@@ -160,8 +160,8 @@ def _note(side: Side, begin: int, found: list[bytes], ends: list[int]) -> None:
     """Note the offsets of records' text; the first record begins at ``begin``."""
     start, offset = begin, side.offset
     for text, end in zip(found, ends, strict=True):
-        if text and side.places is not None:
-            side.places.add(start, begin + end, offset, offset + len(text))
+        if text and side.text_offsets is not None:
+            side.text_offsets.add(start, begin + end, offset, offset + len(text))
         start, offset = begin + end, offset + len(text)
 
 
@@ -305,7 +305,7 @@ class Unsealer:
         end = None if searching else event.offset
         side = self._sides[direction] = Side(direction, cutter, Joining(self._secrets), late, end)
         if self._traces:
-            side.places = Places(array("q"), array("q"), array("q"), array("q"))
+            side.text_offsets = TextOffsets(array("q"), array("q"), array("q"), array("q"))
         return side
 
     def _cut(self, side: Side, events: Events) -> None:
@@ -378,10 +378,10 @@ class Unsealer:
             side.decide_early(self._parties.early is not False, out)
             events += [(side.direction, event) for event in out]
 
-    def places(self, direction: int) -> Places | None:
+    def text_offsets(self, direction: int) -> TextOffsets | None:
         """Return the offsets of the text of a direction's records, if they were kept."""
         side = self._sides[direction]
-        return side.places if side is not None else None
+        return side.text_offsets if side is not None else None
 
     # -- what was lost -----------------------------------------------------------------------------------
 

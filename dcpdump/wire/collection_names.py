@@ -232,11 +232,11 @@ class ServerNames:
             self._forget_some()
         self._names += names
 
-    def of_bucket(self, place: tuple[str, str]) -> CollectionNames | None:
+    def of_bucket(self, key: tuple[str, str]) -> CollectionNames | None:
         """Return the names of a server and a bucket; None where too many are remembered already."""
-        table = self.by_bucket.get(place)
+        table = self.by_bucket.get(key)
         if table is None and len(self.by_bucket) < _MOST:
-            table = self.by_bucket[place] = self.another()
+            table = self.by_bucket[key] = self.another()
         return table
 
     def another(self) -> CollectionNames:

@@ -53,7 +53,7 @@ class FlatError(Exception):
     """The bytes are no FlatBuffers table; the text names the step that left the value."""
 
 
-def place_slots(value: bytes, table: FlatTable) -> list[Placed]:
+def locate_slots(value: bytes, table: FlatTable) -> list[Placed]:
     """Return the slots of a root table that are present, in the order of their bytes. Raises FlatError."""
     root = _read(_U32, value, 0, "root offset")
     vtable = root - _read(_I32, value, root, "table")
@@ -67,7 +67,7 @@ def place_slots(value: bytes, table: FlatTable) -> list[Placed]:
             continue
         inside = _read(_U16, value, vtable + entry, "vtable entry")
         if inside:
-            found.append(_place(value, root + inside, field))
+            found.append(_locate(value, root + inside, field))
     found.sort(key=lambda placed: placed.start)
     for before, after in pairwise(found):
         if before.end > after.start:
@@ -94,7 +94,7 @@ def structure(value: bytes, table: FlatTable) -> list[tuple[int, int]]:
     return words
 
 
-def _place(value: bytes, at: int, field: Field | Blob) -> Placed:
+def _locate(value: bytes, at: int, field: Field | Blob) -> Placed:
     if isinstance(field, Field):
         if at + field.width > len(value):
             raise FlatError(f"{field.name} lies outside, at {at}")
@@ -611,7 +611,7 @@ def _flat(tiles: Tiles, table: FlatTable, start: int, end: int) -> int:
         tiles.blob(VALUE, start, end, Section.VALUE)
         return end
     try:
-        slots = place_slots(tiles.data[start:end], table)
+        slots = locate_slots(tiles.data[start:end], table)
     except FlatError as error:
         tiles.blob(VALUE, start, end, Section.VALUE)
         tiles.problems.append(Problem(Fault.NOT_FLATBUFFERS, f"no FlatBuffers table: {error}", start, end))

@@ -52,7 +52,7 @@ _FALS: Final = 0x66616C73
 
 def doubtful(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
     """Return the indexes of the pieces of ``data`` that the scan does not recognise as JSON."""
-    return [place for place in range(len(starts)) if not judge(data[starts[place] : ends[place]])]
+    return [row for row in range(len(starts)) if not judge(data[starts[row] : ends[row]])]
 
 
 def judge(data: bytes) -> "i64":
@@ -144,8 +144,8 @@ def _string(data: bytes, at: "i64", size: "i64") -> "i64":
             if escape == _U:
                 if at + 4 > size:
                     return -1
-                for place in range(at, at + 4):
-                    if data[place] not in _HEX_DIGITS:
+                for digit in range(at, at + 4):
+                    if data[digit] not in _HEX_DIGITS:
                         return -1
                 at += 4
             elif escape not in _ESCAPES:

@@ -69,10 +69,10 @@ def doubtful_fault(body: bytes) -> str:
 
 def json_faults(data: bytes, starts: list[int], ends: list[int]) -> dict[int, str]:
     """Return, by index, why pieces of ``data`` that should be JSON are not."""
-    places = doubtful(data, starts, ends) if _COMPILED else range(len(starts))
+    rows = doubtful(data, starts, ends) if _COMPILED else range(len(starts))
     fault_of = doubtful_fault if _COMPILED else json_fault
-    judged = ((place, fault_of(data[starts[place] : ends[place]])) for place in places)
-    return {place: fault for place, fault in judged if fault}
+    judged = ((row, fault_of(data[starts[row] : ends[row]])) for row in rows)
+    return {row: fault for row, fault in judged if fault}
 
 
 def not_json(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
@@ -80,9 +80,9 @@ def not_json(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
     if not _COMPILED:
         return list(json_faults(data, starts, ends))
     return [
-        place
-        for place in doubtful(data, starts, ends)
-        if _is_flat(data, starts[place], ends[place]) or doubtful_fault(data[starts[place] : ends[place]])
+        row
+        for row in doubtful(data, starts, ends)
+        if _is_flat(data, starts[row], ends[row]) or doubtful_fault(data[starts[row] : ends[row]])
     ]
 
 

@@ -35,8 +35,8 @@ class Edit:
     def __str__(self) -> str:
         width = 2 * (self.end - self.start)
         last = self.end - 1
-        place = str(self.start) if self.start == last else f"{self.start}-{last}"
-        return f"{self.label} ({place}): 0x{self.before:0{width}x} -> 0x{self.after:0{width}x}"
+        where = str(self.start) if self.start == last else f"{self.start}-{last}"
+        return f"{self.label} ({where}): 0x{self.before:0{width}x} -> 0x{self.after:0{width}x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -239,10 +239,10 @@ def _earliest(data: bytes | bytearray, weak: int, at: int) -> int:
     """Return the weaker candidate ``weak`` if the frames from there end exactly at ``at``, else ``at``."""
     if weak < 0:
         return at
-    place = weak
-    while place < at:
-        place += unpack_header(data, place).frame_length
-    return weak if place == at else at
+    reached = weak
+    while reached < at:
+        reached += unpack_header(data, reached).frame_length
+    return weak if reached == at else at
 
 
 def _leads_on(data: bytes | bytearray, at: int, dead: set[int]) -> bool:

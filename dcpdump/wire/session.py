@@ -37,7 +37,7 @@ MAX_OUTSTANDING = 4096
 #: About how many bytes of memory one takes.
 REQUEST_COST = 512
 
-Place = tuple[int, int, int]  #: the direction of the request (-1: unknown), its opcode and opaque
+RequestKey = tuple[int, int, int]  #: the direction of the request (-1: unknown), its opcode and opaque
 #: A request as plain values: its key; its number, time and vbucket; whether its response may have been lost.
 RequestState = tuple[int, int, int, int, int | None, int, bool]
 
@@ -46,7 +46,7 @@ class OutstandingState(TypedDict):
     """All requests as plain values."""
 
     requests: list[RequestState]  #: oldest first
-    early: dict[Place, int]  #: responses that came before their requests
+    early: dict[RequestKey, int]  #: responses that came before their requests
     whole: bool  #: every request is captured, so that responses may come before their requests
 
 
@@ -78,12 +78,12 @@ class Outstanding:
     __slots__ = ("_asked", "_early", "_queues", "_serial", "_sure", "_whole")
 
     def __init__(self) -> None:
-        self._asked: dict[int, tuple[Place, SessionRequest]] = {}  # by serial number: the oldest first
-        self._queues: dict[Place, list[int]] = {}
+        self._asked: dict[int, tuple[RequestKey, SessionRequest]] = {}  # by serial number: the oldest first
+        self._queues: dict[RequestKey, list[int]] = {}
         self._serial = 0
         self._sure = 0  # the responses to requests before this one may have been lost
         self._whole = False  # responses that were captured before their requests
-        self._early: dict[Place, int] = {}  # how many these are
+        self._early: dict[RequestKey, int] = {}  # how many these are
 
     def __len__(self) -> int:
         return len(self._asked)
@@ -91,9 +91,9 @@ class Outstanding:
     def state(self) -> OutstandingState:
         """Return the requests as plain values, for ``restore``."""
         requests: list[RequestState] = [
-            (*place, *asked, serial < self._sure)
-            for serial, (place, asked) in self._asked.items()
-            if serial >= self._sure or len(self._queues[place]) == 1
+            (*key, *asked, serial < self._sure)
+            for serial, (key, asked) in self._asked.items()
+            if serial >= self._sure or len(self._queues[key]) == 1
         ]
         return {"requests": requests, "early": dict(self._early), "whole": self._whole}
 
@@ -109,36 +109,36 @@ class Outstanding:
         """Assume that from here on all requests are captured, and that earlier ones were answered."""
         self._whole = True
 
-    def ask(self, place: Place, asked: SessionRequest) -> None:
+    def ask(self, key: RequestKey, asked: SessionRequest) -> None:
         """Note a request; one whose response came before it does not wait."""
-        early = self._early.pop(place, 0) if self._early else 0
+        early = self._early.pop(key, 0) if self._early else 0
         if early:
             if early > 1:
-                self._early[place] = early - 1
+                self._early[key] = early - 1
             return
-        queue = self._queues.get(place)
-        if queue and (queue[0] < self._sure or place[1] in ALONE):
-            self._forget(place)
+        queue = self._queues.get(key)
+        if queue and (queue[0] < self._sure or key[1] in ALONE):
+            self._forget(key)
         if len(self._asked) >= MAX_OUTSTANDING:
             self._answer_first(next(iter(self._asked.values()))[0])
             self._doubt()
-        self._asked[self._serial] = place, asked
-        self._queues.setdefault(place, []).append(self._serial)
+        self._asked[self._serial] = key, asked
+        self._queues.setdefault(key, []).append(self._serial)
         self._serial += 1
 
-    def first(self, place: Place) -> SessionRequest | None:
+    def first(self, key: RequestKey) -> SessionRequest | None:
         """Return the request that the next response answers; None where there is none, or where it is not known."""
-        queue = self._queues.get(place)
+        queue = self._queues.get(key)
         if queue and len(queue) > 1 and queue[0] < self._sure:
-            self._forget(place)
+            self._forget(key)
             return None
         return self._asked[queue[0]][1] if queue else None
 
-    def answer(self, place: Place) -> SessionRequest | None:
+    def answer(self, key: RequestKey) -> SessionRequest | None:
         """Note a response, and return the request that it answers."""
-        found = self._answer_first(place)
-        if found is None and self._whole and place[1] in PAIRED and len(self._early) < _EARLY:
-            self._early[place] = self._early.get(place, 0) + 1
+        found = self._answer_first(key)
+        if found is None and self._whole and key[1] in PAIRED and len(self._early) < _EARLY:
+            self._early[key] = self._early.get(key, 0) + 1
         return found
 
     def lose(self) -> None:
@@ -161,17 +161,17 @@ class Outstanding:
         self._whole = False
         self._early.clear()
 
-    def _answer_first(self, place: Place) -> SessionRequest | None:
-        found = self.first(place)
+    def _answer_first(self, key: RequestKey) -> SessionRequest | None:
+        found = self.first(key)
         if found is not None:
-            queue = self._queues[place]
+            queue = self._queues[key]
             del self._asked[queue.pop(0)]
             if not queue:
-                del self._queues[place]
+                del self._queues[key]
         return found
 
-    def _forget(self, place: Place) -> None:
-        for serial in self._queues.pop(place):
+    def _forget(self, key: RequestKey) -> None:
+        for serial in self._queues.pop(key):
             del self._asked[serial]
 
 
@@ -317,9 +317,9 @@ class Session:
     def _answered(self, frame: Frame, meaning: Meaning, direction: int) -> Interpretation:
         header = frame.header
         asker = -1 if direction < 0 else 1 - direction
-        place = (asker, header.opcode, header.opaque)
+        key = (asker, header.opcode, header.opaque)
         more = header.opcode == STAT and frame.key  # a STAT is answered until an empty key
-        asked = self.outstanding.first(place) if more else self.outstanding.answer(place)
+        asked = self.outstanding.first(key) if more else self.outstanding.answer(key)
         vbucket = asked.vbucket if asked else None
         if asked is None and frame.message.streamed:
             vbucket = self.streams.get(header.opaque)

@@ -114,8 +114,8 @@ class PendingBytes:
         """Return the packet that brought the byte before an offset."""
         if len(self.marks) == 1:
             return self.marks[0][1]
-        place = bisect_left(self.marks, end, key=itemgetter(0))
-        return self.marks[min(place, len(self.marks) - 1)][1] if self.marks else NOWHERE
+        at = bisect_left(self.marks, end, key=itemgetter(0))
+        return self.marks[min(at, len(self.marks) - 1)][1] if self.marks else NOWHERE
 
 
 # -- what is cut: a frame, or bytes that belong to none -----------------------------------------------

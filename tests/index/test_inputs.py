@@ -104,7 +104,7 @@ def test_blocks_of_a_pcapng_that_has_packets_in_two_forms_are_read_again(tmp_pat
     packets = [write.packet(at, text) if at % 7 else write.old_packet(at, text) for at, text in enumerate(texts)]
     path.write_bytes(b"".join([write.section(), write.interface(1, 0, [(9, b"\x09")]), *packets]))
     found = list(blocks_of([Capture(str(path))], BlockSize(300)))
-    again = [block.place and read_again(block.place) for block in found]
+    again = [block.position and read_again(block.position) for block in found]
     assert [list(each.packets) if each else [] for each in again] == [list(block.packets) for block in found]
     assert len(found) > 5
 

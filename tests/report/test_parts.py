@@ -83,7 +83,7 @@ def test_a_picture_has_the_colours_of_its_cells() -> None:
 @given(st.integers(0, 4 * 10**18), st.integers(1, 10**16))
 def test_an_axis_has_few_labels_that_do_not_touch(first: int, length: int) -> None:
     ticks = TimeAxis(first, first + length).ticks()
-    places = [tick.place for tick in ticks]
+    places = [tick.fraction for tick in ticks]
     assert 2 <= len(ticks) <= 12
     assert places == sorted(places)
     assert (places[0], places[-1]) == (0.0, 1.0)

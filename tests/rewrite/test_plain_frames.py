@@ -16,7 +16,7 @@ from dcpdump.record import as_json
 from dcpdump.redact import Pseudonyms
 from dcpdump.rewrite.concealed_frame import Concealed, Concealer, plain_frames
 from dcpdump.rewrite.needed import FrameSum, frame_hashes
-from dcpdump.rewrite.redaction import places_of, plain_proof_hash, proof_hash
+from dcpdump.rewrite.redaction import plain_proof_hash, positions_of, proof_hash
 from dcpdump.wire.encode import encode
 from tests.batch.test_twins import talk
 from tests.bench.captures import capture
@@ -75,7 +75,7 @@ def numbers(packets: Sequence[Packet]) -> list[tuple[int, int]]:
     """Return the proof hashes of plain frames, as they are and as records."""
     found = []
     for part in parts_of(packets, show_secrets=True):
-        for row, (place, frame) in enumerate(zip(places_of(part), plain_frames(part), strict=True)):
+        for row, (place, frame) in enumerate(zip(positions_of(part), plain_frames(part), strict=True)):
             if frame is not None:
                 record = part.record(row)
                 found.append((plain_proof_hash(place, frame, frame.data), proof_hash(place, record, frame.data)))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.spark.filesystem import below, inputs, place
+from dcpdump.spark.filesystem import below, inputs, resolve_uri
 
 
 def test_options_of_a_file_system_stay_behind_what_is_below_a_folder() -> None:
@@ -15,12 +15,12 @@ def test_options_of_a_file_system_stay_behind_what_is_below_a_folder() -> None:
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    where = place(str(tmp_path)) / "new" / "state"
+    where = resolve_uri(str(tmp_path)) / "new" / "state"
     where.write(b"one")
     where.write(b"two")
     assert (where.read(), [each.name for each in (tmp_path / "new").iterdir()]) == (b"two", ["state"])
     with pytest.raises(FileNotFoundError):
-        (place(str(tmp_path)) / "none").read()
+        (resolve_uri(str(tmp_path)) / "none").read()
 
 
 def test_what_is_in_a_folder_keeps_the_account_and_the_host_of_its_name() -> None:
@@ -36,14 +36,14 @@ def test_what_a_folder_lists_can_be_opened_again(tmp_path: Path) -> None:
     held.write_bytes(b"x")
     for name in (f"file://{tmp_path}", f"file://{tmp_path}/*.pcap", f"file://{tmp_path}/[1] 100%25/*"):
         (found,) = inputs([name])
-        assert place(found.path).read() == b"x"
+        assert resolve_uri(found.path).read() == b"x"
 
 
 def test_an_account_of_wasb_is_the_one_of_abfs() -> None:
-    assert place("wasbs://in@corp.blob.core.windows.net/a.pcap").path == "in/a.pcap"
+    assert resolve_uri("wasbs://in@corp.blob.core.windows.net/a.pcap").path == "in/a.pcap"
 
 
 def test_a_password_in_a_name_is_refused_and_not_repeated() -> None:
     with pytest.raises(DcpdumpError) as refused:
-        place("s3://key:secret@bucket/x")
+        resolve_uri("s3://key:secret@bucket/x")
     assert "secret@" not in f"{refused.value} {refused.value.hint}"

@@ -17,23 +17,23 @@ from dcpdump.wire.encode import encode
 from tests.support.packets import TcpTalk, flow
 from tests.support.pieces import told
 
-PLACE: dict[str, Any] = {"vbucket": 5, "opaque": 9}
+ORIGIN: dict[str, Any] = {"vbucket": 5, "opaque": 9}
 ITEM = {"by_seqno": 0x0102030405060708, "rev_seqno": 1}
 RANGE = {"start_seqno": 1, "end_seqno": 9, "snapshot_type": 1}
 VISIBLE = RANGE | {"max_visible_seqno": 9, "high_completed_seqno": 0}
 FRAMES = (
-    encode("DCP_MUTATION", ITEM, key=b"\x08key", value=b'{"a":1}', datatype=1, **PLACE),
-    encode("DCP_MUTATION", ITEM, key=b"\x08key", value=b"abcde", stream_id=3, **PLACE),
-    encode("DCP_MUTATION", ITEM | {"nmeta": 2}, key=b"\x08key", value=b"abcde", **PLACE),
-    encode("DCP_DELETION", ITEM, layout="1", key=b"\x08key", **PLACE),
-    encode("DCP_DELETION", ITEM, layout="2", key=b"\x08key", value=b"\0\0\0\x04abcd", datatype=4, **PLACE),
-    encode("DCP_EXPIRATION", ITEM, layout="1", key=b"\x08key", **PLACE),
-    encode("DCP_SNAPSHOT_MARKER", RANGE, layout="1", **PLACE),
-    encode("DCP_SNAPSHOT_MARKER", VISIBLE, layout="2.0", **PLACE),
-    encode("DCP_SNAPSHOT_MARKER", VISIBLE | {"version": 2}, layout="2.2", stream_id=3, **PLACE),
+    encode("DCP_MUTATION", ITEM, key=b"\x08key", value=b'{"a":1}', datatype=1, **ORIGIN),
+    encode("DCP_MUTATION", ITEM, key=b"\x08key", value=b"abcde", stream_id=3, **ORIGIN),
+    encode("DCP_MUTATION", ITEM | {"nmeta": 2}, key=b"\x08key", value=b"abcde", **ORIGIN),
+    encode("DCP_DELETION", ITEM, layout="1", key=b"\x08key", **ORIGIN),
+    encode("DCP_DELETION", ITEM, layout="2", key=b"\x08key", value=b"\0\0\0\x04abcd", datatype=4, **ORIGIN),
+    encode("DCP_EXPIRATION", ITEM, layout="1", key=b"\x08key", **ORIGIN),
+    encode("DCP_SNAPSHOT_MARKER", RANGE, layout="1", **ORIGIN),
+    encode("DCP_SNAPSHOT_MARKER", VISIBLE, layout="2.0", **ORIGIN),
+    encode("DCP_SNAPSHOT_MARKER", VISIBLE | {"version": 2}, layout="2.2", stream_id=3, **ORIGIN),
     # Two that only their versions tell apart:
-    encode("DCP_SNAPSHOT_MARKER", VISIBLE | {"version": 1}, layout="2.1", **PLACE),
-    encode("DCP_SNAPSHOT_MARKER", VISIBLE | {"version": 2}, layout="2.2-pre", **PLACE),
+    encode("DCP_SNAPSHOT_MARKER", VISIBLE | {"version": 1}, layout="2.1", **ORIGIN),
+    encode("DCP_SNAPSHOT_MARKER", VISIBLE | {"version": 2}, layout="2.2-pre", **ORIGIN),
 )
 TAKEN = (*DOCUMENTS, MARKER)
 
@@ -101,7 +101,7 @@ def test_damaged_documents_and_markers_are_decoded_where_columns_decode_them(
     assert without == columns
 
 
-ASKED = encode("DCP_STREAM_REQ", {"start_seqno": 3, "end_seqno": 9, "vbucket_uuid": 7, "snap_end_seqno": 3}, **PLACE)
+ASKED = encode("DCP_STREAM_REQ", {"start_seqno": 3, "end_seqno": 9, "vbucket_uuid": 7, "snap_end_seqno": 3}, **ORIGIN)
 LOG = [{"vbucket_uuid": 7, "seqno": 2}, {"vbucket_uuid": 1, "seqno": 0}]
 GRANTED = encode("DCP_STREAM_REQ", {"failover_log": LOG}, response=True, opaque=9)
 
@@ -137,7 +137,7 @@ def test_requests_and_grants_say_without_being_decoded_what_they_say_decoded(
     ("asked", "answer", "decoded"),
     [
         (ASKED, GRANTED, [False, False]),
-        (encode("DCP_STREAM_REQ", {"start_seqno": 3}, value=b"{}", **PLACE), GRANTED, [True, False]),
+        (encode("DCP_STREAM_REQ", {"start_seqno": 3}, value=b"{}", **ORIGIN), GRANTED, [True, False]),
         (ASKED, encode("DCP_STREAM_REQ", {"rollback_seqno": 1}, response=True, status=0x23, opaque=9), [False, True]),
         (ASKED, GRANTED[:8] + bytes(16), [False, True]),
         (ASKED, GRANTED[:8] + bytes((0, 0, 0, 24)) + GRANTED[12:48], [False, True]),
@@ -166,7 +166,7 @@ def content(step: Step) -> tuple[Any, ...]:
     assert step.close is not None
     *facts, texts, packed = step.close
     values = [texts.data[begin:end] for begin, end in zip(texts.starts, texts.ends, strict=True)]
-    return step[:14], facts, texts.places, values, packed
+    return step[:14], facts, texts.rows, values, packed
 
 
 KEYS = [b"", b"k", b"\x08k", b"\x08", b"\x01k", b"\x07k", b"\x80\x00k", b"\x80\x01k", b"\x80", b"\xff\xff\xff\xff\x0fk"]
@@ -187,7 +187,7 @@ def documents(draw: st.DrawFn) -> bytes:
         value=draw(st.sampled_from(VALUES)),
         datatype=draw(st.integers(0, 7)),
         stream_id=draw(st.sampled_from([None, None, None, 3])),
-        **PLACE,
+        **ORIGIN,
     )
 
 

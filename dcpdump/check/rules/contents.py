@@ -391,15 +391,15 @@ def _not_granted(bits: int, connection: ConnectionState) -> str:
 
 def _all_as_marked(run: DocumentRun, close: Inspected, stream: Stream) -> bool | Broken:
     broken: list[int] = []
-    for place, bits, body in close.packed:
+    for row, bits, body in close.packed:
         answer = _misread(bits, body, stream.connection)
         if answer is not None and answer.severity is SUSPICIOUS:
-            broken.append(place)
+            broken.append(row)
         elif answer:
             return False
     if not leaves_out(stream.connection):
         texts = close.texts
-        broken += [texts.places[number] for number in not_json(texts.data, texts.starts, texts.ends)]
+        broken += [texts.rows[number] for number in not_json(texts.data, texts.starts, texts.ends)]
     return Broken(sorted(broken), SUSPICIOUS) if broken else True
 
 

@@ -218,10 +218,10 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     Usual causes: a client that rolls back in memory but requests from its stored checkpoint.
     Source: dcp/consumer.cc
     """
-    place = connection.lookup.current.get(stream_key(frame.vbucket, request_of(frame).stream_id))
-    if place is None or place.granted or not place.requests.rolled_back:
+    now = connection.lookup.current.get(stream_key(frame.vbucket, request_of(frame).stream_id))
+    if now is None or now.granted or not now.requests.rolled_back:
         return None
-    before = place.requests.rolled_back[-1]
+    before = now.requests.rolled_back[-1]
     seqno = -1 if before.rollback_seqno is None else before.rollback_seqno
     start, uuid = frame.get("start_seqno"), frame.get("vbucket_uuid")
     if start is None or start <= seqno or uuid != before.vbucket_uuid:
