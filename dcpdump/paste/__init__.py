@@ -15,10 +15,9 @@ from itertools import tee
 from dcpdump.errors import PasteError
 from dcpdump.paste.clipboard import cleaned, decoded, views
 from dcpdump.paste.dumps import read_characters, read_dump, read_grid, read_table, read_text_column
-from dcpdump.paste.encodings import read_base64, read_percent, read_quoted_printable
+from dcpdump.paste.encodings import read_base64, read_digits, read_percent, read_quoted_printable
 from dcpdump.paste.literals import read_angled, read_literal
 from dcpdump.paste.logs import read_fields, read_log, read_prefixed
-from dcpdump.paste.numbers import read_digits
 from dcpdump.paste.packet_dumps import TCPDUMP, read_packet_json, without_packets
 from dcpdump.paste.pasted import EXAMPLE, LIMIT, NAME, Pasted, refuse_files, refuse_odd
 

@@ -11,10 +11,9 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
-from dcpdump.paste.encodings import Digits, unescape
-from dcpdump.paste.numbers import bytes_of
 from dcpdump.paste.packet_dumps import with_reassembled
 from dcpdump.paste.pasted import CUT, LIMIT, PREFIXES, Pasted, begins_frame, maybe_swapped, odd_byte, unprefixed
+from dcpdump.paste.spellings import BARE, Digits, bytes_of, unescape
 from dcpdump.startup import lazy_pattern
 from dcpdump.text import counted
 
@@ -79,10 +78,10 @@ class _Kind(NamedTuple):
 HEX = _Kind("hex", lazy_pattern(r"0[xX]((?:[0-9a-fA-F]{2}){1,8}|[0-9a-fA-F])|((?:[0-9a-fA-F]{2}){1,32})"), 16)
 _KINDS = (
     HEX,
-    _Kind("xxd -b", lazy_pattern(r"([01]{8})"), 2),
-    _Kind("od -t o1", lazy_pattern(r"([0-3][0-7]{2})"), 8),
+    _Kind("xxd -b", BARE[2], 2),
+    _Kind("od -t o1", BARE[8], 8),
     _Kind("gdb x/c", lazy_pattern(r"(-?\d{1,3})[ \t]+'(?:\\[^']+|\\'|[^'])'"), 10),
-    _Kind("od -t u1", lazy_pattern(r"(-?\d{1,3})"), 10),
+    _Kind("od -t u1", BARE[10], 10),
 )
 
 
@@ -339,11 +338,8 @@ _DERIVED = lazy_pattern(r"^(?:Reassembled|Decompressed|Uncompressed|Decrypted|De
 _CUT_OFF = lazy_pattern(r"\n[ \t]*(?:\.{3,}|…)[ \t]*\s*$")
 
 
-_WHOLE = "paste the dump whole"
-
-
-def _lines_left_out(what: str, line: int) -> PasteError:
-    return PasteError(f"the dump {what}: lines are left out", f"line {line}", _WHOLE)
+def _lines_left_out(what: str, how: str, line: int) -> PasteError:
+    return PasteError(f"the {what} {how}: lines are left out", f"line {line}", f"paste the {what} whole")
 
 
 def _blocks(text: str) -> tuple[list[tuple[str, list[Row]]], bool]:
@@ -391,7 +387,7 @@ def _find_dumps(text: str) -> list[Run]:
             raise PasteError(
                 "the offsets of this dump do not follow one another: lines are missing or changed",
                 f"line {rows[0].line} and below",
-                _WHOLE,
+                "paste the dump whole",
             )
         stray = stray or _holds_bytes(rows)
     return [] if stray else runs
@@ -404,7 +400,7 @@ def _refuse_later_end(row: Row, first: Row, run: Run) -> None:
         return
     end = run.start + len(run.data)
     if end not in [int(row.offset, base) for base in _bases([row])]:
-        raise _lines_left_out(f"ends at offset {row.offset}, but byte {end} is the next", row.line)
+        raise _lines_left_out("dump", f"ends at offset {row.offset}, but byte {end} is the next", row.line)
 
 
 def _above(blocks: list[tuple[str, list[Row]]], found: Row) -> list[Row] | None:
@@ -448,7 +444,7 @@ def _append(runs: list[Run], run: Run) -> None:
     latest = range(len(runs) - 1, max(-1, len(runs) - 3), -1) if run.start else range(0)
     above = [at for at in latest if runs[at].start + len(runs[at].data) == run.start]
     if latest and not above and not runs[-1].start:
-        raise _lines_left_out(f"goes from byte {len(runs[-1].data)} to byte {run.start}", run.line)
+        raise _lines_left_out("dump", f"goes from byte {len(runs[-1].data)} to byte {run.start}", run.line)
     for at in above:
         if runs[at].indent == run.indent:
             runs[at] = runs[at]._replace(data=runs[at].data + run.data)
@@ -544,10 +540,33 @@ def read_text_column(text: str) -> Pasted | None:
     return Pasted("hex + ASCII columns", tuple(bytes(part) for part in parts))
 
 
-# -- the specification's grids ------------------------------------------------------------------------
+# -- the specification's grids and tables -------------------------------------------------------------
 # A grid is rows of cells between bars, each row after the offset of its first byte. Rows whose cells are words (the
-# drawings of extras) hold no bytes. A table is read only where there is no grid: it repeats the same frame, and where
-# the two differ the grid has the bytes.
+# drawings of extras) hold no bytes. A table has a line for each field, with its offset. It is read only where there is
+# no grid: it repeats the same frame, and where the two differ the grid has the bytes.
+
+
+class _Piece(NamedTuple):
+    """The bytes of one line, the offset that is printed there, if there is one, and the numbers that this may be."""
+
+    line: int
+    offset: str
+    at: tuple[int, ...]
+    data: bytes
+
+
+def _in_order(pieces: Iterable[_Piece], what: str) -> tuple[bytes, ...]:
+    """Return pieces as parts, each of which begins at 0; raise PasteError where one is missing."""
+    parts: list[bytearray] = []
+    for line, offset, at, data in pieces:
+        length = len(parts[-1]) if parts else 0
+        if 0 in at or not (parts or at):
+            parts.append(bytearray())
+        elif at and length not in at:
+            raise _lines_left_out(what, f"goes from byte {length} to byte {offset}", line)
+        parts[-1] += data
+    return tuple(map(bytes, parts))
+
 
 _GRID_OFFSET = lazy_pattern(r"(?:0[xX])?[0-9A-Fa-f]{1,8}$")
 _CELL = lazy_pattern(
@@ -556,98 +575,60 @@ _CELL = lazy_pattern(
 )
 _SPELLED = lazy_pattern(r"\|[ \t`]*0[xX][0-9a-fA-F]{2}")
 _GRID_RULER = lazy_pattern(r"0 1 2 3 4 5 6 7\|")
-_BORDER = lazy_pattern(r"^[^|+]*\+[-=+]{5,}")
-_BYTES_LINE = lazy_pattern(r"^\W*Byte/")
+_NO_ROW = lazy_pattern(r"[^|]*$|.*0 1 2 3 4 5 6 7\||\W*Byte/|[^|+]*\+[-=+]{5,}")
 
 
-class _GridRow(NamedTuple):
-    line: int
-    offset: str
-    data: bytes | None  # None: cells of words
-    odd: str  # the first cell that is not a byte, where others are bytes in 0x
+def _offsets(printed: str) -> tuple[int, ...]:
+    """Return what an offset may be: the specification counts in decimal; drawings made by hand may not."""
+    digits = unprefixed(printed)
+    return (*((int(digits),) if digits.isdecimal() else ()), *((int(digits, 16),) if digits else ()))
 
 
-def _rows(text: str) -> list[_GridRow]:
-    rows = []
+def read_grid(text: str) -> Pasted | None:
+    """Return the bytes of every grid in ``text``, or None when it has none."""
     # Where bytes are written with 0x, a heading such as "| 00 | 01 |" is not a row.
     spelled = _SPELLED.search(text) is not None
+    if text.count("|") < 4 or not (spelled or _GRID_RULER.search(text)):
+        return None
+    pieces: list[_Piece] = []
+    words = cut = 0
+    in_words = False  # in a drawing that says what the bytes mean
     for number, line in enumerate(text.split("\n"), 1):
-        if "|" not in line or _GRID_RULER.search(line) or _BYTES_LINE.match(line) or _BORDER.match(line):
+        if _NO_ROW.match(line):
             continue
         before, _, cells = line.partition("|")
-        offset = _GRID_OFFSET.search(before.rstrip()[-10:])
+        found = _GRID_OFFSET.search(before.rstrip()[-10:])
         # A row may lack its offset, as in a Markdown table, but then it starts with its bar.
-        if not offset and before.strip(" \t>*/#+-"):
+        if not found and before.strip(" \t>*/#+-"):
             continue
+        offset = found[0] if found else ""
         data, position, prefixed = bytearray(), 0, False
         while cell := _CELL.match(cells, position):
             data += bytes.fromhex(unprefixed(cell["bytes"]))
             position = cell.end()
             prefixed = prefixed or cell["bytes"][:2] in PREFIXES
-        all_bytes = bool(data) and "|" not in cells[position:] and (prefixed or not spelled)
-        odd = "" if all_bytes or not _SPELLED.search("|" + cells) else cells[position:].split("|")[0].strip(" \t`")
-        rows.append(_GridRow(number, offset[0] if offset else "", bytes(data) if all_bytes else None, odd))
-    return rows
-
-
-def read_grid(text: str) -> Pasted | None:
-    """Return the bytes of every grid in ``text``, or None when it has none."""
-    if text.count("|") < 4 or not (_GRID_RULER.search(text) or _SPELLED.search(text)):
-        return None
-    grids: list[bytearray] = []
-    words = cut = 0
-    open_grid: bytearray | None = None
-    in_words = False  # in a drawing that says what the bytes mean
-    for row in _rows(text):
-        if row.odd and open_grid is not None:
-            raise odd_byte(row.odd, row.line, open_grid[-3:].hex(" "))
-        if row.data is None or (in_words and not _starts(row.offset)):
-            words += bool(row.offset)
-            if row.offset:
-                cut += open_grid is not None and not _starts(row.offset)
-                open_grid, in_words = None, True
-            continue
-        in_words = False
-        if _starts(row.offset) or open_grid is None:
-            if row.offset and not _starts(row.offset):
-                raise PasteError(
-                    f"this grid's first row is byte {row.offset}, not 0",
-                    f"line {row.line}",
-                    "paste the grid from its first row",
-                )
-            open_grid = bytearray()
-            grids.append(open_grid)
-        elif row.offset and not _is_at(row.offset, len(open_grid)):
-            raise PasteError(
-                f"a row of the grid is missing: byte {row.offset} follows {counted(len(open_grid), 'byte')}",
-                f"line {row.line}",
-                "paste every row of the grid",
-            )
-        open_grid += row.data
-    if not grids:
-        return None
-    notes = []
+        are_bytes = data and "|" not in cells[position:] and (prefixed or not spelled)
+        is_open, at = bool(pieces) and not in_words, _offsets(offset)
+        if is_open and not are_bytes and _SPELLED.search("|" + cells):
+            odd = cells[position:].split("|")[0].strip(" \t`")
+            if odd:
+                raise odd_byte(odd, number, pieces[-1].data[-3:].hex(" "))
+        if are_bytes and (0 in at or not in_words):
+            pieces.append(_Piece(number, offset, at, bytes(data)))
+            in_words = False
+        elif offset:
+            words += 1
+            cut += is_open and 0 not in at
+            in_words = True
+    parts = _in_order(pieces, "grid")
     fields = sum(bool(_TABLE_FIELD.match(line)) for line in text.split("\n"))
-    if fields:
-        notes.append(f"{counted(fields, 'line')} of field list ignored")
-    if cut:
-        notes.append(f"{counted(cut, 'grid')} read up to the row that has words instead of bytes")
-    if words:
-        notes.append(f"{counted(words, 'grid row')} without bytes skipped")
-    return Pasted("spec byte grid", tuple(bytes(grid) for grid in grids), tuple(notes))
+    notes = {
+        f"{counted(fields, 'line')} of field list ignored": fields,
+        f"{counted(cut, 'grid')} read up to the row that has words instead of bytes": cut,
+        f"{counted(words, 'grid row')} without bytes skipped": words,
+    }
+    return Pasted("spec byte grid", parts, tuple(note for note, holds in notes.items() if holds)) if parts else None
 
-
-def _starts(offset: str) -> bool:
-    return bool(offset) and not offset.lstrip("0xX")
-
-
-def _is_at(offset: str, position: int) -> bool:
-    # The specification counts in decimal; drawings made by hand may not.
-    digits = unprefixed(offset)
-    return (digits.isdecimal() and int(digits) == position) or int(digits or "0", 16) == position
-
-
-# -- the specification's table ------------------------------------------------------------------------
 
 _TABLE_FIELD = lazy_pattern(
     r"^[ \t>*/#|!+-]*(?P<name>[A-Za-z][\w #:/-]{0,60}?(?:[ \t]{0,9}\(cid\))?)?:?[ \t]*"
@@ -660,28 +641,19 @@ _GRID = "the table leaves bytes out here: paste the frame's hex or byte grid"
 
 def read_table(text: str) -> Pasted | None:
     """Return the bytes in a table ``Field (offset) (value)``, or None when there is no such table."""
-    frames: list[bytearray] = []
+    pieces: list[_Piece] = []
     for number, line in enumerate(text.split("\n"), 1):
-        field = _TABLE_FIELD.match(line)
-        if not field:
-            continue
-        first = int(field["first"])
-        width = int(field["last"] or first) - first + 1
-        if first == 0:
-            frames.append(bytearray())
-        if not frames:
-            return None
-        where = f"line {number}: {line.strip()[:60]}"
-        if first != len(frames[-1]):
-            raise PasteError(
-                f"the table goes from byte {len(frames[-1])} to byte {first}",
-                where,
-                "paste all rows of the table, or the frame's byte grid",
-            )
-        frames[-1] += _value(field["value"], width, where)
-    if not frames or min(map(len, frames)) < 8:
+        if field := _TABLE_FIELD.match(line):
+            first = int(field["first"])
+            if first and not pieces:
+                return None
+            width = int(field["last"] or first) - first + 1
+            value = _value(field["value"], width, f"line {number}: {line.strip()[:60]}")
+            pieces.append(_Piece(number, field["first"], (first,), value))
+    parts = _in_order(pieces, "table")
+    if not parts or min(map(len, parts)) < 8:
         return None
-    return Pasted("field table", tuple(bytes(frame) for frame in frames), ("read from the table of fields: no grid",))
+    return Pasted("field table", parts, ("read from the table of fields: no grid",))
 
 
 def _value(value: str, width: int, where: str) -> bytes:

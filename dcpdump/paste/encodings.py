@@ -1,161 +1,219 @@
-"""Read bytes that are encoded as text: escapes of strings, base64, percent encoding and quoted-printable."""
+"""Read what is bytes and nothing else: digits and separators, base64, percent encoding, quoted-printable.
+
+Where every byte is spelled alike (0x80, 200#, %80 …) there is nothing to decide. Bare digits may be hexadecimal,
+decimal or octal: the reading that begins as a frame does is taken and noted; where that does not decide, the paste is
+refused. So is half a byte, and a word whose bytes may be swapped.
+"""
 
 import base64
 import binascii
 import re
-from enum import Enum
+from collections.abc import Sequence
 from quopri import decodestring
 from urllib.parse import unquote_to_bytes
 
 from dcpdump.errors import PasteError
-from dcpdump.paste.pasted import Pasted, begins_frame, has_header, is_complete, unwrapped
+from dcpdump.paste.clipboard import without_line_numbers
+from dcpdump.paste.pasted import (
+    CUT,
+    PREFIXES,
+    Pasted,
+    begins_frame,
+    has_header,
+    is_complete,
+    left_out,
+    maybe_swapped,
+    odd_digits,
+    too_wide,
+    unprefixed,
+    unwrapped,
+)
+from dcpdump.paste.spellings import BARE, begins_in_digits, bytes_of, spelled
+from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.startup import lazy_pattern
 
-# -- the inside of a string literal -------------------------------------------------------------------
-# Languages agree on ``\x80``, ``\n`` and quotes. They differ in digits after a backslash: octal in C, Go, Python,
-# Perl and gdb; decimal in Lua and Haskell; and in Rust and JavaScript ``\0`` is NUL whatever follows.
-
-_ASCII_NAMES = """NUL SOH STX ETX EOT ENQ ACK BEL BS HT LF VT FF CR SO SI
-    DLE DC1 DC2 DC3 DC4 NAK SYN ETB CAN EM SUB ESC FS GS RS US SP""".split()
-_LETTERS = {"a": 7, "b": 8, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "e": 27, "s": 32, "E": 27}
-_NAMED = {name: value for value, name in enumerate(_ASCII_NAMES)} | {"DEL": 127} | _LETTERS
-_NAMES = sorted(_NAMED, key=len, reverse=True)  # SOH before SO: Haskell writes the latter as SO\&H
-_NAME = "|".join(name for name in _NAMES if name not in _LETTERS)
+# -- bare numbers ---------------------------------------------------------------------------------------
 
 
-class Digits(Enum):
-    r"""What ``\123`` means, as the pattern of its digits."""
+def number_list(tokens: Sequence[str], bracketed: bool) -> Pasted | None:
+    """Return the bytes of digits-only tokens, or None for plain hex that nothing else explains.
 
-    OCTAL = "(?P<octal>[0-7]{1,3})"
-    DECIMAL = "(?P<decimal>[0-9]{1,3})"
-    NUL = "(?P<octal>[0-7])"  # \0 alone is an escape; the digits after it are text
-
-
-_ESCAPES = {
-    digits: lazy_pattern(
-        r"\\(?:x(?P<hex>[0-9a-fA-F]{1,2}|\{[0-9a-fA-F]{1,6}\})"
-        r"|[uU](?P<point>(?<=u)\{[0-9a-fA-F]{1,6}\}|(?<=u)[0-9a-fA-F]{4}|(?<=U)[0-9a-fA-F]{8})"
-        rf"|{digits.value}|(?P<name>{'|'.join(_NAMES)})|(?P<empty>&|\n[ \t]*)|(?P<one>.))",
-        re.DOTALL,
-    )
-    for digits in Digits
-}
-_BASES = {"hex": 16, "octal": 8, "decimal": 10}
-#: Escapes of bytes that a printer of one character for each byte would print as letters.
-_ABOVE = lazy_pattern(r"\\x(?:[aA][1-9a-ce-fA-CE-F]|[b-fB-F][0-9a-fA-F])")
-_NUMERIC = lazy_pattern(r"\\(?:[xX][0-9a-fA-F{]|[0-9]|u[0-9a-fA-F{]|" + _NAME + ")")
-
-
-def numeric_escapes(body: str) -> int:
-    """Return how many bytes of ``body`` are spelled in numbers: these distinguish bytes from prose."""
-    return sum(1 for _ in _NUMERIC.finditer(body))
-
-
-def unescape(body: str, *, single: bool = False, rust: bool = False, digits: Digits | None = None) -> bytes | None:
-    """Return the bytes of a literal's inside, or None when an escape in it is not known.
-
-    ``single``: single quotes, in which JavaScript and Python print one character for each byte; in double quotes text
-    that is not ASCII is UTF-8, as Go, Ruby and Rust print it.
+    ``bracketed``: they stand in a list as programs print them, where decimal is usual.
     """
-    if "\\" not in body:
-        return _text(body, single)
-    return _unescape(body, digits or meaning_of_digits(body, rust=rust), single)
-
-
-def meaning_of_digits(body: str, *, rust: bool = False) -> Digits:
-    """Return what digits after a backslash mean in a literal that begins with ``body``."""
-    if re.search(r"\\(?:" + _NAME + ")", body):
-        return Digits.DECIMAL
-    found = re.findall(r"(?<!\\)(?:\\\\)*\\([0-9]{1,3})", body)
-    if rust and all(f[0] == "0" and (len(f) == 1 or f[1:] != "00") for f in found):
-        return Digits.NUL
-    if any("8" in f or "9" in f for f in found):
-        # Octal has no 8, but text may follow an octal escape: the reading that begins a frame decides.
-        decimal = _unescape(body, Digits.DECIMAL, False)
-        octal = _unescape(body, Digits.OCTAL, False)
-        if octal is not None and begins_frame(octal) and not (decimal is not None and begins_frame(decimal)):
-            return Digits.OCTAL
-        return Digits.DECIMAL
-    first = re.match(r"\\([0-9]{1,3})", body)
-    if first and not begins_frame(bytes([int(first[1], 8) & 0xFF])):
-        value = int(first[1])
-        if value < 256 and begins_frame(bytes([value])):
-            return Digits.DECIMAL
-    return Digits.OCTAL
-
-
-def _unescape(body: str, digits: Digits, single: bool) -> bytes | None:
-    data, position = bytearray(), 0
-    # A string that has raw bytes in it is a byte string, whose \u escapes are text; in one without, \u0080
-    # is how JSON and Java print the byte.
-    points_are_bytes = single or not re.search(r"(?<!\\)(?:\\\\)*\\x[89a-fA-F]", body)
-    for escape in _ESCAPES[digits].finditer(body):
-        data += _text(body[position : escape.start()], single)
-        position = escape.end()
-        kind = escape.lastgroup or ""
-        shown = escape[kind].strip("{}") or escape[kind]
-        if kind in _BASES:
-            if (value := int(shown, _BASES[kind])) > 255:
-                return None
-            data.append(value)
-        elif kind == "point":
-            data += _point(int(shown, 16), points_are_bytes)
-        elif kind == "name":
-            data.append(_NAMED[shown])
-        elif kind == "one":
-            if not shown.isascii() or shown.isalnum():
-                return None
-            data += shown.encode()
-    if body.endswith("\\") and position < len(body):
+    longest = max(map(len, tokens))
+    decimal = bytes_of(tokens) if longest <= 3 else None
+    if longest == 3 and all(map(BARE[8].fullmatch, tokens)):
+        octal = bytes(int(t, 8) for t in tokens)
+        if decimal is not None and begins_frame(octal) == begins_frame(decimal):
+            raise _undecided("octal or decimal", tokens)
+        if decimal is None or begins_frame(octal):
+            return Pasted("octal bytes", (octal,))
+    if decimal is None:
         return None
-    return bytes(data + _text(body[position:], single))
+    if longest == 3:
+        return Pasted("decimal list", (decimal,))
+    as_hex = bytes(int(t, 16) for t in tokens)
+    padded = all(len(t) == 2 for t in tokens)
+    if as_hex == decimal:
+        return Pasted("decimal list", (decimal,))
+    if padded and (not bracketed or any(t[0] == "0" for t in tokens)):  # programs do not pad decimals with zeros
+        return Pasted("hex list" if bracketed else "hex pairs", (as_hex,))
+    if begins_frame(as_hex) != begins_frame(decimal):
+        if begins_frame(as_hex):
+            return Pasted("hex list", (as_hex,), ("read as hexadecimal: as decimals they would not begin a frame",))
+        return Pasted("decimal list", (decimal,), ("read as decimal: as hex it would not begin a frame",) * padded)
+    if is_complete(decimal) != is_complete(as_hex):
+        return Pasted("decimal list", (decimal,)) if is_complete(decimal) else Pasted("hex list", (as_hex,))
+    if not padded and begins_frame(decimal) and len(tokens) >= HEADER_LENGTH:
+        return Pasted("decimal list", (decimal,), ("read as decimal: programs print unpadded lists so",))
+    raise _undecided("decimal or hexadecimal", tokens)
 
 
-def _point(point: int, is_byte: bool) -> bytes:
-    if point == 0xFFFD:
-        raise _lost()
-    if point < 0x80 or (is_byte and point < 0x100):
-        return bytes([point])
-    if point > 0x10FFFF:
-        raise PasteError(f"U+{point:X} is not a character", "in a string", "paste the bytes as hex")
-    return chr(point).encode("utf-8", "surrogatepass")
-
-
-def _text(text: str, single: bool) -> bytes:
-    if text.isascii():
-        return text.encode()
-    if "\ufffd" in text:
-        raise _lost()
-    if single and all(ord(c) < 256 for c in text):
-        return text.encode("latin-1")
-    return text.encode("utf-8", "surrogatepass")
-
-
-def in_latin_1(body: str, data: bytes) -> bytes:
-    """Return ``data``, or ``body`` read with one byte for each character when only that is a whole frame.
-
-    Python and Node fall back to double quotes for a string that has a single quote in it.
-    """
-    if body.isascii() or is_complete(data) or any(ord(c) > 255 for c in body):
-        return data
-    other = unescape(body, single=True)
-    if other is None or is_complete(other):
-        return data if other is None else other
-    if "'" in body and '\\"' not in body and not _ABOVE.search(body) and _NUMERIC.search(body):
-        raise PasteError(
-            "in these double quotes the letters that are not ASCII can be UTF-8 or one byte each",
-            f"at {next(c for c in body if not c.isascii())!r}",
-            "print the bytes as hex",
-        )
-    return data
-
-
-def _lost() -> PasteError:
+def _undecided(between: str, tokens: Sequence[str]) -> PasteError:
     return PasteError(
-        "the text holds U+FFFD, the mark of bytes that were already lost when it was printed",
-        "in a string",
-        "print the bytes as hex where they still are bytes",
+        f"these numbers can be {between}, and either way gives other bytes",
+        " ".join(tokens[:8]),
+        "write hexadecimal with 0x, or paste a hexdump -C",
     )
+
+
+# -- pastes that are numbers and nothing else ---------------------------------------------------------
+
+_ELLIPSIS = lazy_pattern(r"(?<!\.)\.{3}(?!\.)|…")  # more dots are a text column
+_MORE = lazy_pattern(r"(?<!\d)\d{1,9} more (?:bytes|items|elements)[ \t\])>]{0,9}")
+_WRAP = " \t\n'\"<>[](){},;"
+_HEX_ONLY = lazy_pattern(r"[\[<({\s]{0,9}[0-9A-Fa-fxXhH$#%&\\:,_\s-]+")
+_DIGIT_LINE = lazy_pattern(r"[0-9A-Fa-fxXhH$#%&\\:.,;_/|+~\s-]+")
+_PARAGRAPH = lazy_pattern(r"\n[ \t]*\n")
+_SEPARATORS = " \t,;:._/|+~-"
+_BREAKS = lazy_pattern(r"[\s,;:._/|+~-]+")
+_SIGNED = lazy_pattern(r"[-+]?\d{1,3}(?:[\s,;]+[-+]?\d{1,3})*[\s,;]*")
+_HEX_TOKEN = lazy_pattern(r"(?:0[xX])?[0-9a-fA-F]+")
+
+
+def read_digits(text: str) -> Pasted | None:
+    """Return the bytes of a paste made of digits and separators, or None when there is anything else in it."""
+    body, notes = _without_ellipsis(text.strip())
+    return None if body is None else _read(body, notes)
+
+
+def bytes_of_digits(text: str) -> bytes | None:
+    """Return the bytes of one run of digits inside something else (a string, a log line), or None."""
+    try:
+        pasted = _read(text.strip(), ())
+    except PasteError:
+        if sum(c in "0123456789abcdefABCDEF" for c in text) < 2 * HEADER_LENGTH - 8:
+            return None  # a short word made of hex letters, such as "bad"
+        raise
+    return b"".join(pasted.parts) if pasted else None
+
+
+def _read(text: str, notes: tuple[str, ...]) -> Pasted | None:
+    paragraphs = [p for p in _PARAGRAPH.split(text) if p.strip()]
+    if len(paragraphs) > 1:
+        read = [_read(p.strip(), ()) for p in paragraphs[:1000]]
+        parts = tuple(part for r in read if r for part in r.parts)
+        if len(paragraphs) <= 1000 and all(read) and all(map(has_header, parts)):
+            return Pasted(read[0].dialect if read[0] else "", parts, notes)
+    if alike := spelled(text):
+        return Pasted(alike[0], (alike[1],), notes)
+    return _read_bare(text, notes) if _DIGIT_LINE.fullmatch(text) else None
+
+
+def _without_ellipsis(text: str) -> tuple[str | None, tuple[str, ...]]:
+    cut = _MORE.search(text) or _ELLIPSIS.search(text)
+    if not cut:
+        return text, ()
+    before, after = text[: cut.start()].rstrip(" \t\n.…[(<"), text[cut.end() :].strip(_WRAP)
+    if not _HEX_ONLY.fullmatch(before):
+        return None, ()
+    if not after:
+        return before, (CUT,)
+    apart = any(text[at : at + 1] in " \t\n," for at in (cut.start() - 1, cut.end()))
+    if apart and _HEX_ONLY.fullmatch(after):
+        raise left_out(f"after {before[-24:]!r}")
+    return None, ()
+
+
+def _read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
+    """Return the bytes of digits and separators that are not all spelled alike with their base, or None."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if re.search(r"(?<![0-9A-Fa-f])-\d", text) and _SIGNED.fullmatch(text):
+        data = bytes_of([t for t in re.split(r"[\s,;]+", text) if t])
+        return Pasted("decimal list", (data,), notes) if data else None
+    split = [[t for t in _BREAKS.split(line) if t] for line in lines]
+    tokens = [t for line in split for t in line]
+    if len(tokens) >= HEADER_LENGTH and all(map(BARE[2].fullmatch, tokens)) and int(tokens[0], 2) in MAGICS:
+        return Pasted("bits", (bytes(int(t, 2) for t in tokens),), notes)
+    if not tokens or not all(_HEX_TOKEN.fullmatch(t) for t in tokens):
+        return None
+    unnumbered = without_line_numbers("\n".join(line.lstrip(_SEPARATORS) for line in lines))
+    if begins_in_digits(unnumbered) and not begins_in_digits(text):
+        return _read_bare(unnumbered, (*notes, "line numbers dropped"))
+    if len(tokens) > 1 and all(t[:2] in PREFIXES for t in tokens) and max(map(len, tokens)) > 4:
+        return Pasted("0x words", (_words(tokens),), (*notes, "the words are read in the order that they are written"))
+    if len(tokens) > 1 and "".join(tokens).isdecimal():
+        decided = number_list(tokens, bracketed="," in text)
+        if decided is not None:
+            return decided.noted(*notes)
+    return Pasted(
+        _hex_name(text, tokens), _lines_of_hex([[unprefixed(t) for t in line] for line in split], lines), notes
+    )
+
+
+def _lines_of_hex(split: list[list[str]], lines: list[str]) -> tuple[bytes, ...]:
+    """Return the bytes of lines of hex digits: a part for each line that is a frame, else one that was wrapped."""
+    if len(split) > 1 and all(len(line) > 1 for line in split):
+        firsts, others = {len(line[0]) for line in split}, {len(t) for line in split for t in line[1:]}
+        if len(firsts) == 1 and others == {2} and min(firsts) > 2:
+            raise PasteError(
+                "the first column looks like offsets, but they do not follow one another",
+                f"line 1: {lines[0][:40]!r}",
+                "paste the dump whole, or without the column",
+            )
+    contiguous = all(len(line) == 1 for line in split)
+    rows: list[str] = []
+    for at, line in enumerate(split):
+        odd = [t for t in line if len(t) % 2]
+        if odd and not contiguous:
+            if max(map(len, line)) > 2:
+                raise odd_digits(odd[0], f"line {at + 1}: {lines[at][:40]!r}")
+            line = [t.zfill(2) for t in line]  # single digits stand alone: "80 57 0 5"
+        rows.append("".join(line))
+    joined = "".join(rows)
+    uneven = next((at for at, row in enumerate(rows) if len(row) % 2), None)
+    if len(joined) % 2:
+        at = uneven or 0
+        raise odd_digits(rows[at][-24:], f"{len(joined)} digits in all; line {at + 1} ends so")
+    data = bytes.fromhex(joined)
+    words = split[0]
+    alike = len(words) > 3 and len({len(t) for t in words[:-1]}) == 1 and len(words[0]) in (4, 8, 16)
+    if alike and begins_frame(bytes.fromhex(words[0])[::-1]) and not begins_frame(data):
+        what = f"these {4 * len(words[0])}-bit words look byte-swapped: {words[0]} would begin a frame"
+        raise maybe_swapped(f"{what} the other way round", "line 1")
+    return (data,) if uneven is not None else unwrapped([bytes.fromhex(r) for r in rows])
+
+
+def _words(tokens: list[str]) -> bytes:
+    """Return the bytes of numbers in hex that are wider than a byte, in the order that is printed; or raise."""
+    odd = next((t for t in tokens if len(t) % 2), None)
+    if odd:
+        raise odd_digits(odd[2:], f"in {odd}")
+    plain = bytes.fromhex("".join(map(unprefixed, tokens)))
+    if begins_frame(bytes.fromhex(tokens[0][2:])[::-1]) or not begins_frame(plain):
+        raise too_wide(tokens[0])
+    return plain
+
+
+def _hex_name(text: str, tokens: list[str]) -> str:
+    if len(tokens) == 1:
+        return "hex" if tokens[0][:2].lower() != "0x" else "0x hex"
+    for separator, name in ((":", "colon"), ("-", "dash"), (".", "dot"), ("_", "underscore"), (",", "comma")):
+        if separator in text:
+            return f"{name}-separated hex"
+    if all(len(t) <= 2 for t in tokens):
+        return "hex pairs"
+    return "hex" if text.count("\n") >= len(tokens) - 1 else "hex groups"
 
 
 # -- base64, with and without padding, wrapped, in PEM armour or a data: URI --------------------------

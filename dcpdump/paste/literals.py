@@ -7,8 +7,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from dcpdump.paste.encodings import Digits, in_latin_1, meaning_of_digits, numeric_escapes, read_base64_token, unescape
-from dcpdump.paste.numbers import NUMBER, bytes_of_digits, number, number_list
+from dcpdump.paste.encodings import bytes_of_digits, number_list, read_base64_token
 from dcpdump.paste.pasted import (
     CUT,
     LIMIT,
@@ -22,7 +21,17 @@ from dcpdump.paste.pasted import (
     refuse_odd,
     too_wide,
 )
-from dcpdump.spec.header import MAGICS
+from dcpdump.paste.spellings import (
+    BARE,
+    NUMBER,
+    Digits,
+    begins_in_digits,
+    in_latin_1,
+    meaning_of_digits,
+    number,
+    numeric_escapes,
+    unescape,
+)
 from dcpdump.startup import lazy_pattern
 from dcpdump.text import counted
 
@@ -148,7 +157,6 @@ def _read_lists(tokens: list[_Token]) -> Pasted | None:
     return joined(chosen, _language(tokens, chosen[0].dialect)) if chosen else None
 
 
-_HEX_WORD = lazy_pattern(r"[0-9a-fA-F]{1,2}")
 _PAIR = lazy_pattern(r"[0-9a-fA-F]{2}")
 
 
@@ -217,7 +225,7 @@ def _plain_numbers(texts: list[str]) -> Pasted | None:
     """Read numbers without a prefix, which may be decimal or, as Rust prints them, hexadecimal; or return None."""
     if all(t.isdecimal() for t in texts):
         return number_list(texts, bracketed=True)
-    if all(_HEX_WORD.fullmatch(t) for t in texts) and sum(t[0].isdecimal() for t in texts) * 4 >= len(texts):
+    if all(BARE[16].fullmatch(t) for t in texts) and sum(t[0].isdecimal() for t in texts) * 4 >= len(texts):
         return Pasted("hex list", (bytes(int(t, 16) for t in texts),))
     return None
 
@@ -233,7 +241,7 @@ def _element(element: list[_Token]) -> bytes | None:
         body, rust = head.body, head.prefix == "b"
         if rest or len(body) * times > LIMIT:
             return None
-        if _HEX_WORD.fullmatch(body.removeprefix("0x")) and (len(body) == 2 or body[:2] == "0x"):
+        if BARE[16].fullmatch(body.removeprefix("0x")) and (len(body) == 2 or body[:2] == "0x"):
             return bytes([int(body, 16)]) * times
         data = unescape(body, single=head.is_single, rust=rust, digits=None if rust else Digits.OCTAL)
         return None if data is None else data * times
@@ -331,18 +339,12 @@ def _text_of_bytes(text: str) -> Pasted | None:
         if data is not None and begins_frame(data):
             return Pasted("escaped string", (data,))
     digits = stripped.removeprefix("\\\\").removeprefix("\\").removeprefix("x")
-    if len(digits) >= 16 or _begins_frame_in_hex(digits):
+    if len(digits) >= 16 or begins_in_digits(digits[:4]):
         data = bytes_of_digits(digits)
         if data is not None and (len(data) >= 8 or begins_frame(data)):
             return Pasted("hex string", (data,))
     data = read_base64_token(stripped)
     return Pasted("base64 string", (data,)) if data is not None else None
-
-
-def _begins_frame_in_hex(digits: str) -> bool:
-    """Return whether hex digits start as a frame does."""
-    head = digits.removeprefix("0x")[:2]
-    return bool(re.fullmatch("[0-9a-fA-F]{2}", head)) and int(head, 16) in MAGICS
 
 
 _BARE = lazy_pattern(r"\s*\\(?:[xX][0-9a-fA-F]{2}|[0-7]{3}|u00[0-9a-fA-F]{2}|\d{1,3})")

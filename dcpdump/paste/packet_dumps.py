@@ -151,14 +151,13 @@ def read_packet_json(text: str) -> Pasted | None:
         if packets and all(len(p) % 2 == 0 for p in packets):
             return Pasted("tshark JSON", tuple(bytes.fromhex(p) for p in packets))
     if 'tcp.payload"' in text or "tcp_payload" in text:
-        for name, pattern, base in (("tshark JSON", _JSON_FIELD, 10), ("tshark PDML", _PDML_FIELD, 16)):
-            parts = _payloads(pattern, text, base)
-            if parts:
+        for name, pattern in (("tshark JSON", _JSON_FIELD), ("tshark PDML", _PDML_FIELD)):
+            if parts := _payloads(pattern, text):
                 return Pasted(name, parts)
     return None
 
 
-def _payloads(pattern: "re.Pattern[str]", text: str, base: int) -> tuple[bytes, ...]:
+def _payloads(pattern: "re.Pattern[str]", text: str) -> tuple[bytes, ...]:
     """Return the ``tcp.payload`` of all packets, joined for each direction."""
     streams: dict[tuple[str, str], dict[str, bytes]] = {}
     known = {"stream": "", "srcport": "", "seq": ""}
@@ -172,15 +171,9 @@ def _payloads(pattern: "re.Pattern[str]", text: str, base: int) -> tuple[bytes, 
             segments = streams.setdefault((known["stream"], known["srcport"]), {})
             # A payload may be printed twice, as text and raw: keep one for each sequence number.
             segments.setdefault(known["seq"] or str(len(segments)), bytes.fromhex(digits))
-    # The numbers are relative to the stream's first: they do not wrap in what a person pastes.
-    return tuple(
-        b"".join(data for _, data in sorted(segments.items(), key=lambda s: _number(s[0], base)))
-        for segments in streams.values()
-    )
+    return tuple(b"".join(segments[seq] for seq in sorted(segments, key=_order)) for segments in streams.values())
 
 
-def _number(digits: str, base: int) -> int:
-    try:
-        return int(digits[:16], base)
-    except ValueError:
-        return 0
+def _order(seq: str) -> int:
+    """Return the rank of a relative number, which does not wrap in a paste; decimal ones sort as hex ones do."""
+    return int("0" + seq.replace(":", ""), 16)
