@@ -113,11 +113,15 @@ class Exchanges:
         if self.earlier:
             self._expire(frames, request.ts_ns)
             early = self.early(*kind, request.opaque)
-            if early is not None and _belongs(early, request, late=late or early.late):
-                self.earlier.remove(early)
-                self.unpaired.discard(request.opaque)
-                self._compare_times(request, early.answer)
-                return early.answer
+            if early is not None:
+                if _belongs(early, request, late=late or early.late):
+                    self.earlier.remove(early)
+                    self.unpaired.discard(request.opaque)
+                    self._compare_times(request, early.answer)
+                    return early.answer
+                waiting.doubtful = True
+                if waiting.request is not None:  # unless another answer comes
+                    waiting.request.ambiguous = True
         if self.count >= MOST:
             self._forget_beyond(MOST_STREAMS if request.opcode == STREAM_REQ else MOST, request.opcode)
         since_ns = between(self.lost_ns, request.ts_ns)

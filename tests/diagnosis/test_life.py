@@ -12,7 +12,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.streams.causes import SITUATIONS, Degree, Situation
 from tests.support.console import run
 from tests.support.conversation import packets, said
-from tests.support.damage import by_client
+from tests.support.damage import WAYS, by_client
 from tests.support.diagnoses import objects
 from tests.support.habits import HABITS
 from tests.support.healthy import HEALTHY
@@ -51,6 +51,7 @@ def damages(captured: list[Packet], rng: Random) -> Iterator[tuple[str, list[Pac
     yield "late", captured[rng.randint(0, len(captured) // 2) :]
     yield "lossy", [each for each in captured if rng.random() > 0.01]
     yield "shuffled", shuffled(captured, rng)
+    yield "late, by two clocks", WAYS["late and shifted"](captured, rng)
     yield "lossy and shuffled", shuffled([each for each in captured if rng.random() > 0.02], rng)
     for client in (True, False):
         yield "one side", [each for each in captured if by_client(each) is client]

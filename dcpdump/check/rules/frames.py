@@ -30,9 +30,9 @@ def name(opcode: int) -> str:
 
 
 def awaited(frame: FrameEvent, connection: ConnectionState) -> Request | None:
-    """Return the stream request that an answer is for; None where it was not captured."""
+    """Return the stream request that an answer is for; None where it is not certain, or was not captured."""
     waiting = connection.exchanges.asked(frame)
-    return None if waiting is None else waiting.request
+    return None if waiting is None or waiting.doubtful else waiting.request
 
 
 def without_stream(connection: ConnectionState) -> str:
