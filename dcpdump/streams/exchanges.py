@@ -120,8 +120,9 @@ class Exchanges:
                     self._compare_times(request, early.answer)
                     return early.answer
                 waiting.doubtful = True
-                if waiting.request is not None:  # unless another answer comes
-                    waiting.request.ambiguous = True
+        unseen = waiting.doubtful or (late and not waiting.frames)  # before the first that was captured of the other end
+        if unseen and waiting.request is not None:
+            waiting.request.ambiguous = True  # unless an answer comes
         if self.count >= MOST:
             self._forget_beyond(MOST_STREAMS if request.opcode == STREAM_REQ else MOST, request.opcode)
         since_ns = between(self.lost_ns, request.ts_ns)

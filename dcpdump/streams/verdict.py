@@ -511,8 +511,11 @@ def _ambiguous(connection: ConnectionState) -> Verdict:
     if connection.carved:
         return Verdict(VerdictKind.UNKNOWN, Reason.CARVED, CARVED)
     starts = connection.late and not connection.lossy
+    if starts:
+        why = "the capture starts late: which answer is its own, if one was captured, is unknown"
+        return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE, why)
     why = "requests with one opaque were sent, and not all were captured: which answer is its own is unknown"
-    return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE if starts else Reason.BYTES_LOST, why)
+    return Verdict(VerdictKind.UNKNOWN, Reason.BYTES_LOST, why)
 
 
 def _in_a_row(requests: Requests) -> tuple[str, int]:

@@ -48,7 +48,10 @@ def damages(captured: list[Packet], rng: Random) -> Iterator[tuple[str, list[Pac
     """Yield what a capture may have: all, or a part."""
     yield "whole", captured
     yield "cut", captured[: rng.randint(len(captured) // 3, len(captured))]
-    yield "late", captured[rng.randint(0, len(captured) // 2) :]
+    late = captured[rng.randint(0, len(captured) // 2) :]
+    yield "late", late
+    answer = next((each for each in late if by_client(each) is not by_client(late[0])), None)
+    yield "late, without the first answer", [each for each in late if each is not answer]
     yield "lossy", [each for each in captured if rng.random() > 0.01]
     yield "shuffled", shuffled(captured, rng)
     yield "late, by two clocks", WAYS["late and shifted"](captured, rng)

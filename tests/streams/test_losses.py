@@ -128,8 +128,7 @@ CASES = {
     "the end of one that was closed": (opening() + "STREAM vb=5\n" + HAD + CLOSED + MINUTE, 0,
         "ended (Closed (1) at 12:00:00.018)"),
     "an answer may be that of a request before the capture": (opening() + TWO_OF_ONE + OF_ONE + MINUTE, 0,
-        "unknown: unknown (requests with one opaque were sent, and not all were captured: which answer is its own "
-        "is unknown)"),
+        "unknown: unknown (the capture starts late: which answer is its own, if one was captured, is unknown)"),
     "an answer with an opaque of its own": (opening() + TWO_OF_OWN + OF_OWN + MINUTE, 0,
         "unknown: refused (NotMyVbucket 0x07: the vbucket is not on this server, or not in a state that may be "
         "streamed; not requested again here: another node may know, and this capture has no connection of its "
