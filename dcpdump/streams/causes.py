@@ -107,8 +107,8 @@ SITUATIONS = {
     ),
     Situation.NOT_SET_UP: Proof(
         "refused",
-        "a login, a bucket, DCP_OPEN or ADD_STREAM was refused and not accepted since, nor on a later connection of "
-        "its host and agent, and no bytes were lost",
+        "a login, a bucket, DCP_OPEN or ADD_STREAM was refused, not with a status of which later tries help, and not "
+        "accepted since, nor on a later connection of its host and agent, and no bytes were lost",
         _NOTE,
     ),
     Situation.REFUSED: Proof(

@@ -264,6 +264,9 @@ CASES = {
         opening() + "STREAM vb=4\n" + LIVE
         + (REPEATED.format(5, "notmyvbucket") + REPEATED.format(6, "notmyvbucket")) * 4,
         "note refusals (not-my-vbucket): 2 streams of app were refused with NotMyVbucket again and again: vb 5, 6"),
+    "a stream that is refused again and again, by a server that rests": (
+        opening() + ("TX stream-request{vb=5}\nRX stream-request-response{bucketpaused}\nWAIT 5\n") * 4,
+        "note refusals (temporary-failure): vb 5 of app was refused with BucketPaused again and again"),
     "a stream that is requested again and again while it is open": (
         opening() + "STREAM vb=5\n" + LIVE + REPEATED.format(5, "keyeexists") * 4,
         "note refusals (still-open): vb 5 of app was refused with KeyEexists again and again"),
@@ -290,6 +293,8 @@ CASES = {
     "an ADD_STREAM of what exists": (CONSUMER + ADD.replace("notmyvbucket", "keyeexists"), ""),
     "a mechanism that was refused, and another": (GREETED + SCRAM + LOGIN + OPENED + THEN, ""),
     "an OPEN that was refused, and again": (GREETED + LOGIN + NOT_YET + OPENED + THEN, ""),
+    "an OPEN that was refused for now": (GREETED + LOGIN + NOT_YET,
+        "note setup-refused (open-refused): app: DCP_OPEN was refused with Etmpfail"),
     "an OPEN that was refused, and on another connection": (
         GREETED + LOGIN + NOT_YET + "CONNECT\n" + GREETED + LOGIN + OPENED + THEN, ""),
     "a login that was refused, and not on a later connection": (
