@@ -156,6 +156,7 @@ CLOSED: Final = 1
 SLOW: Final = 4
 BACKFILL_FAILED: Final = 5
 FILTER_EMPTY: Final = 7
+LOST_PRIVILEGES: Final = 8
 
 VBUCKET_STATE = EnumValue({1: "active", 2: "replica", 3: "pending", 4: "dead"})
 ACTIVE: Final = 1

@@ -18,6 +18,7 @@ from dcpdump.streams.frame_event import between
 from dcpdump.streams.identity import hosts
 from dcpdump.streams.knowledge import Reason, Unknown, lost_since
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.phases import Phase
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import OpenPrepare, Snapshot, Stream
 from dcpdump.streams.window import Interval, Intervals
@@ -278,7 +279,8 @@ def missing_noops(
     if enabled_ns is None or until_ns is None or noops.open_ns is not None or not connection.setup.on("enable_noop"):
         return None
     interval = _noop_interval_ns(connection)
-    if not interval or interval < 0 or (connection.end.reason == "reused" and not sending):
+    replaced = connection.end.reason == "reused" or connection.setup.name_taken is not None
+    if not interval or interval < 0 or (replaced and not sending):
         return None  # of one that was replaced it is not known when it ended
     agreed = _INTERVAL_KEY in connection.setup.agreed
     allowed = 2 * interval + SECOND if sending or agreed else IDLE_TIMEOUT_NS
@@ -463,6 +465,8 @@ def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
     request, snapshot, last = stream.request, stream.snapshot, stream.seqnos.high
     if stream.oso:
         return Due(Cause.SNAPSHOT_INCOMPLETE, "in the middle of an out-of-order snapshot")
+    if stream.phase is Phase.CACHE_TRANSFER:
+        return Due(Cause.SNAPSHOT_INCOMPLETE, "in the middle of a cache transfer")
     if stream.states and stream.acks.states < len(stream.states):
         lost = lost_since(stream.connection, stream.states[0].ts_ns)
         return Due(Cause.STATE_NOT_ANSWERED, "waits for the answer to SET_VBUCKET_STATE", lost)

@@ -9,6 +9,7 @@ from dcpdump.render.ladder import Arrow, Rung, ladder
 from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.streams.causes import Cause, Verdict, VerdictKind
 from dcpdump.streams.verdict import Judge
+from tests.support.check_cases import CACHE, cached
 from tests.support.console import run
 from tests.support.conversation import NOOPS, opening, packets, said
 from tests.support.ledgers import judged, ledger, ledger_of, only
@@ -95,6 +96,8 @@ VERDICTS = {
     "stuck out of order": (
         OPEN + STREAM + "RX oso-snapshot{flags=1}\nRX mutation{seqno:7}\n" + MINUTE,
         "wrong: stuck (in the middle of an out-of-order snapshot, for 60 s)"),
+    "stuck in a cache transfer": (
+        OPEN + CACHE + cached(9) + MINUTE, "wrong: stuck (in the middle of a cache transfer, for 60 s)"),
     "requested": (OPEN + ASKED, "requested (at 12:00:00.011, not answered yet)"),
     "blocked": (
         OPEN + "CONTROL connection_buffer_size=300\n" + STREAM + TWO.splitlines()[0] + "\n" + PUSHED + MINUTE,
