@@ -66,6 +66,11 @@ class AskedStream(NamedTuple):
             return not self.uuid
         return self.start == 0 and not (self.strict and self.uuid)
 
+    @property
+    def by_flag(self) -> str:
+        """Return in words why its uuid counts at 0; empty where it does not, or counts anyway."""
+        return ", which counts at 0 by flag 0x20 (strict-vbuuid)" if self.strict and not self.start else ""
+
     def at(self, high_seqno: int) -> "AskedStream":
         """Return it as the server takes it when its high seqno is that."""
         return self._replace(start=high_seqno, low=high_seqno, high=high_seqno) if self.latest else self
@@ -361,7 +366,7 @@ def _without_log(case: _Case) -> Explanation:
     if wanted.latest or 0 < target < wanted.low:
         text += f"the producer says that the histories diverge after seqno {target}"
     elif target == 0:
-        reasons = ["the uuid is not in it"]
+        reasons = [f"the uuid is not in it{wanted.by_flag}"]
         if case.below is not Below.NO:
             reasons.append(_below(case, "is", known=False))
         if wanted.low == 0 < wanted.high:
@@ -384,8 +389,7 @@ def _reason(case: _Case, fit: _Fit) -> str:
     """Say how a failover log sends a request back."""
     wanted, entries, failover = case.asked, fit.log.entries, fit.compared.next
     if fit.compared.clause is RollbackReason.UUID:
-        strict = ", which counts at 0 by flag 0x20 (strict-vbuuid)" if wanted.strict and not wanted.start else ""
-        return f"uuid 0x{wanted.uuid:x} is not in the failover log {written(entries)}{strict}"
+        return f"uuid 0x{wanted.uuid:x} is not in the failover log {written(entries)}{wanted.by_flag}"
     if failover is None:
         if case.target == wanted.low:
             text = f"the client has {_has(wanted)}, of which the server does not have all, so it must go back to"
@@ -483,7 +487,7 @@ class Rollback:
     @property
     def count(self) -> int:
         """Return how many equal requests there were."""
-        return sum(1 + each.repeats for each in self.requests)
+        return _count(self.attempts)
 
     @property
     def is_loop(self) -> bool:
@@ -518,6 +522,10 @@ class Rollback:
         """Return the time from the first request to the last answer."""
         first, last = self.first.ts_ns, self.answered_ns
         return None if first is None or last is None else last - first
+
+
+def _count(attempts: Iterable[Attempt]) -> int:
+    return sum(1 + each.request.repeats for each in attempts)
 
 
 def find_rollbacks(ledger: Ledger) -> list[Rollback]:
@@ -572,18 +580,23 @@ _Explained = tuple[list[Attempt], Explanation]
 
 
 def _joined(found: list[_Explained]) -> list[_Explained]:
-    """Return equal rollbacks, and those of one consumer, uuid and seqno as one where together they are a loop."""
+    """Return equal rollbacks, and those of one consumer, uuid and seqno as one where together they are a loop.
+
+    Why it was sent back is not always known; nor has it to be where nothing was granted in between.
+    """
     chains: dict[Hashable, list[_Explained]] = {}
     for each in found:
-        (attempts, explanation), request = each, each[0][0].request
-        if explanation.clause in _OF_UUIDS:
-            key = _vbucket_key(attempts[0].stream), request.vbucket_uuid, request.rollback_seqno
-            chains.setdefault(key, []).append(each)
+        (attempts, explanation), (request, stream) = each, each[0][0]
+        ungranted = None if explanation.clause in _OF_UUIDS else stream
+        if ungranted and _count(attempts) > LOOP:
+            continue  # a loop of its own
+        key = _vbucket_key(stream), request.vbucket_uuid, request.rollback_seqno, ungranted
+        chains.setdefault(key, []).append(each)
     gone: set[int] = set()
     for chain in chains.values():
         (first, _), mine = chain[0], chain[0][0][0].stream.connection
         others = [each for each, _ in chain[1:] if same(each[0].stream.connection, mine)]
-        if others and sum(1 + each.request.repeats for group in (first, *others) for each in group) > LOOP:
+        if others and sum(map(_count, (first, *others))) > LOOP:
             gone.update(map(id, others))
             first += [attempt for group in others for attempt in group]
     return [each for each in found if id(each[0]) not in gone]

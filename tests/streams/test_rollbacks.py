@@ -150,7 +150,8 @@ EXPLAINED = {
         "unknown None: the failover log was not captured; the uuid is not in it, or the histories diverge after "
         "seqno 0"),
     "without a log: from 0, strictly": (OPEN + asked(0, 0, 0, 1, 0, ", flags=0x20"),
-        "unknown None: the failover log was not captured; the producer says that the uuid is not in it"),
+        "unknown None: the failover log was not captured; the producer says that the uuid is not in it, which counts "
+        "at 0 by flag 0x20 (strict-vbuuid)"),
     "without a log: in a snapshot, to its start": (OPEN + asked(4, 3, 5, 1, 3),
         "unknown None: the failover log was not captured; the producer says that it does not have all of the "
         "snapshot 3..5"),
@@ -513,8 +514,9 @@ def test_resume_has_a_row_for_each_vbucket(tmp_path: Path) -> None:
 
 def test_of_a_uuid_that_counts_at_0_the_flag_is_named() -> None:
     asks = "TX stream-request{vb=5, start=0, flags=0x20, vbucket-uuid=0xa}\n"
-    text = OPEN + asks + "RX stream-request-response{rollback, rollback-seqno=0}\nSTREAM vb=5\n"
-    assert printed(text)[1].startswith(
+    text = OPEN + asks + "RX stream-request-response{rollback, rollback-seqno=0}\n"
+    assert printed(text)[1].endswith("that the uuid is not in it, which counts at 0 by flag 0x20 (strict-vbuuid)")
+    assert printed(text + "STREAM vb=5\n")[1].startswith(
         "  why: uuid 0xa is not in the failover log [0xfeed@0], which counts at 0 by flag 0x20 (strict-vbuuid)"
     )
 
