@@ -182,12 +182,10 @@ class Clients:
     def _reopened(self, stream: Stream, after_ns: int | None) -> Reopening | None:
         """Return where its consumer asked in its place after a time: for what was granted first, if anything was."""
         here = stream.next
-        if here is not None and (here.reopened or after_ns is None):
-            return Reopening(here, here.traffic.first_ns)
         if after_ns is None:
-            return None
+            return None if here is None else Reopening(here, here.traffic.first_ns)
         first: Stream | None = None
-        granted: Stream | None = None
+        granted = here if here is not None and here.reopened else None
 
         def better(order: _Order) -> Iterator[Stream]:
             """Yield streams that would change what is found."""
@@ -204,6 +202,8 @@ class Clients:
         found = granted or here or first
         if found is None:
             return None
+        if found is here:
+            return Reopening(here, here.traffic.first_ns)
         evidence = "" if _say(stream.connection, found.connection) else " (inferred from the host alone)"
         asked = (each.ts_ns for each in found.requests if each.ts_ns is not None and each.ts_ns >= after_ns)
         return Reopening(found, next(asked, found.traffic.first_ns), evidence)

@@ -120,7 +120,7 @@ class Exchanges:
                     self._compare_times(request, early.answer)
                     return early.answer
                 waiting.doubtful = True
-        unseen = waiting.doubtful or (late and not waiting.frames)  # before the first that was captured of the other end
+        unseen = waiting.doubtful or (late and not waiting.frames)  # before all that the other end sent
         if unseen and waiting.request is not None:
             waiting.request.ambiguous = True  # unless an answer comes
         if self.count >= MOST:

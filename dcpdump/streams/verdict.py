@@ -3,7 +3,7 @@
 from functools import cache, cached_property, partial
 
 from dcpdump.spec import find
-from dcpdump.spec.names import ACTIVE, BACKFILL_FAILED, CLOSED, FILTER_EMPTY, OK, SLOW, TAKEOVER
+from dcpdump.spec.names import ACTIVE, BACKFILL_FAILED, CLOSED, FILTER_EMPTY, LOST_PRIVILEGES, OK, SLOW, TAKEOVER
 from dcpdump.spec.statuses import (
     ENOMEM,
     KEY_EEXISTS,
@@ -74,7 +74,13 @@ def why_closed(connection: ConnectionState) -> str:
     if taken is None or not connection.ended_surely or connection.end.by != server:
         return ""
     passed = between(taken.ts_ns, connection.end.ts_ns)
-    if passed is None or not 0 <= passed <= _SOON_NS:
+    return taken_name(connection) if passed is not None and passed <= _SOON_NS else ""
+
+
+def taken_name(connection: ConnectionState) -> str:
+    """Return which connection took the name of another, in words; empty where none did."""
+    taken = connection.setup.name_taken
+    if taken is None:
         return ""
     return f"connection {taken.by} took its name at {clock(taken.ts_ns)}, and a server closes the older"
 
@@ -142,7 +148,7 @@ _SETTLED = (
 BY_SERVER = (Cause.RESET_BY_SERVER, Cause.CLOSED_BY_SERVER)
 _WITH_CONNECTION = (*BY_SERVER, Cause.RESET_BY_CLIENT, Cause.CLOSED_BY_CLIENT, Cause.CONNECTION_ENDED)
 #: Reasons of STREAM_END after which the vbucket is where it was.
-_STAYS = (SLOW, BACKFILL_FAILED)
+_STAYS = (SLOW, BACKFILL_FAILED, LOST_PRIVILEGES)
 
 
 def _is_over(connection: ConnectionState, last_ns: int | None) -> bool:
@@ -295,20 +301,23 @@ class Judge:
         why = f"{status(request.status)}{often}: {explained(request, stream)}{after}"
         if surely:
             return Verdict(VerdictKind.REFUSED, cause, why)
-        certain = not exists and self._is_final(stream, cause, lost, again)
+        certain = not exists and self._is_final(stream, cause, lost, again, lasted_ns)
         if often and not certain and later is None and lasted_ns >= self._idle_ns:
             return Verdict(VerdictKind.REFUSED, cause, why, Situation.REFUSALS)
         return Verdict(VerdictKind.REFUSED, cause, why, None if exists else Situation.REFUSED, certain)
 
-    def _is_final(self, stream: Stream, cause: Cause, lost: Unknown | None, again: str) -> bool:
-        """Return whether it is certain that a stream which was refused is not granted, and should have been."""
+    def _is_final(self, stream: Stream, cause: Cause, lost: Unknown | None, again: str, lasted_ns: int) -> bool:
+        """Return whether it is certain that a stream which was refused is not granted, and should have been.
+
+        ``lasted_ns``: for how long it was refused again and again.
+        """
         if lost is not None or again or cause is Cause.TEMPORARY_FAILURE:
             return False
         if cause is Cause.STILL_OPEN and stream.connection.doubtful:
             return False  # the stream that is open may have begun before the capture
         if cause is Cause.NOT_MY_VBUCKET:
             left = self._since(stream.requests[-1].answered_ns)
-            return left is not None and left >= self._idle_ns
+            return max(left or 0, lasted_ns) >= self._idle_ns
         return True
 
     def _rolled_back(
@@ -378,6 +387,9 @@ class Judge:
             because = (self._why_disconnected(connection), why_closed(connection))
             why = _joined(why, unfinished(stream), *because, stalled and stalled.text, missing and missing.text)
             return self._left(stream, why, connection.end.ts_ns, ended_by(connection), lost)
+        if (self._since(connection.last_ns) or 0) >= self._idle_ns and self._is_replaced(stream):
+            why = _joined(f"its connection is silent since {clock(connection.last_ns)}", taken_name(connection))
+            return self._left(stream, why, connection.last_ns, Cause.CONNECTION_ENDED)
         idle, held = self._since(stream.traffic.last_ns), self._flow_status(connection)
         back_ns = between(self._now, stream.traffic.last_ns) or 0
         if back_ns > _BACK_NS:
@@ -396,6 +408,15 @@ class Judge:
         if idle is None or idle < self._idle_ns:
             return self._recent(stream)
         return self._idle(stream, idle)
+
+    def _is_replaced(self, stream: Stream) -> bool:
+        """Return whether a connection that is silent is over, as its consumer opened another in its place."""
+        connection = stream.connection
+        taken, last_ns = connection.setup.name_taken, connection.last_ns
+        if taken is not None and taken.ts_ns is not None and last_ns is not None:
+            return last_ns - taken.ts_ns <= _ON_ITS_WAY_NS
+        later = self._clients.again(stream, last_ns)
+        return later is not None and later.stream.connection is not connection
 
     def _held_up(self, connection: ConnectionState) -> Verdict | None:
         """Return that nothing can be sent to a consumer, as TCP shows; None where it can."""

@@ -264,6 +264,9 @@ CASES = {
         opening() + "STREAM vb=4\n" + LIVE
         + (REPEATED.format(5, "notmyvbucket") + REPEATED.format(6, "notmyvbucket")) * 4,
         "note refusals (not-my-vbucket): 2 streams of app were refused with NotMyVbucket again and again: vb 5, 6"),
+    "one whose client goes on asking one node, and is connected to another": (
+        ELSEWHERE + "CONNECT\n" + opening() + REPEATED.format(5, "notmyvbucket") * 4 + "ON 0\n" + DAY,
+        "wrong refused (not-my-vbucket): vb 5 of app (c1) was refused with NotMyVbucket and not granted since"),
     "a stream that is refused again and again, by a server that rests": (
         opening() + ("TX stream-request{vb=5}\nRX stream-request-response{bucketpaused}\nWAIT 5\n") * 4,
         "note refusals (temporary-failure): vb 5 of app was refused with BucketPaused again and again"),
@@ -281,6 +284,12 @@ CASES = {
     "one that gets further each time": (
         opening() + "".join(fails(5, 4, at) for at in range(2, 8)) + "STREAM vb=5, start-seqno=8\n", ""),
     "one that is as it should be each time": (opening() + fails(5, 0) * 9, ""),
+    "one whose client goes back by a little each time": (
+        opening() + "".join(BACK.format(5, 0).replace("start=100", f"start={at}") for at in range(100, 96, -1)) + DAY,
+        "wrong rollback-loop (rollback-loop): vb 5 of app was rolled back to 0, 4 times in 7 ms: a loop"),
+    "one whose user lost its access": (
+        opening(collections=True) + "STREAM vb=4\n" + LIVE + "STREAM vb=5\nRX stream-end{status=8}\n" + DAY,
+        "wrong ended (abandoned): vb 5 of app ended (LostPrivileges) and was not requested again"),
     "one that was refused no more than three times": (
         opening() + "STREAM vb=5\n" + LIVE + REPEATED.format(5, "keyeexists") * 3, ""),
     "one that was refused for less than ten seconds": (

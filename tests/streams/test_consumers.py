@@ -82,6 +82,8 @@ CASES = {
     "a number for each connection of two buckets": (two(begun("orders:1"), begun("orders:2", "hotels")), OFF),
     "a number for each connection on two hosts": (two(begun("orders:1"), begun("orders:2"), OTHER_HOST),
         f"unknown: {AT_16}{MAY_BE}its host is another)"),
+    "again on another node, and later back": (
+        two(begun(), begun()) + f"{ENDED}ON 0\nSTREAM vb=7, start-seqno=3\n{LATER}", ON),
     "two numbers that differ": (two(begun("orders-1-7"), begun("orders-2-8")), OFF),
     "a number and a counter that differ": (two(begun("orders-1-A1B2"), begun("orders-2-A1B3")), OFF),
     "a number of two names": (two(begun("orders:1"), begun("search:2")), OFF),

@@ -149,6 +149,14 @@ def rollback(*, again: int = 0) -> str:
     return text + flowing(5, 96)
 
 
+def vanished(name: str = "app") -> str:
+    """Return a client whose host is lost in the middle of a snapshot, and one that opens, so named, some time later."""
+    text = connection() + "STREAM vb=1\n" + flowing(1, 1, minutes=9) + marker(1, 19, 50) + items(1, (19, 20))
+    text += "WAIT 30\n" + connection(name, port=50_002)
+    text += "STREAM vb=1, start=20, snap-start-seqno=19, snap-end-seqno=50\n" + marker(1, 19, 50) + items(1, (21, 50))
+    return text + f"WAIT 29\n{NOOP}" * 3
+
+
 def slow_disk(*, stops: bool = False) -> str:
     """Return streams that are read from a slow disk, a document each 20 s, beside others that change all the while."""
     text = connection() + "".join(f"STREAM vb={vb}\n" for vb in range(6))
@@ -202,6 +210,7 @@ LIVES: dict[str, tuple[str, str, str]] = {
     "a client that closes": (stopped("FIN TX\nFIN RX\n"), stopped("FIN RX\nFIN TX\n"), "connection-closed"),
     "a client that is restarted": (stopped(restarted=True), stopped(restarted=True, again=7), "reconnects"),
     "a client that is stopped once": (stopped(), stopped("RST RX\n", again=8), "reconnects"),
+    "a client that vanishes and returns": (vanished(), vanished("other"), "stuck"),
     "changes beside a slow disk": (slow_disk(), slow_disk(stops=True), "stuck"),
     "a slow consumer for an hour": (slow_consumer(), slow_consumer(10, stops=True), "blocked"),
     "a client without collections": (legacy(), filtered(advanced=False), "stuck"),
