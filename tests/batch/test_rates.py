@@ -57,7 +57,7 @@ def test_streams_that_are_known_add_no_work_to_a_part() -> None:
 def test_of_more_streams_than_are_kept_those_are_forgotten_that_were_silent_for_longest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("dcpdump.batch.traffic_over_time._PLACES", 2)
+    monkeypatch.setattr("dcpdump.batch.traffic_over_time._MOST_STREAMS", 2)
     found = rates(range(4), [7, 8, 7, 9], at_once=False)
     assert [sum(found.of(0, vbucket << 16, NOON, NOON + MS, 1)) for vbucket in (7, 8, 9)] == [2, 0, 1]
 
