@@ -275,6 +275,8 @@ class Diagnosis:
                 return f"no verdict: {words.nothing_to_show(evidence.ledger, evidence.connections)}"
             case DiagnosisOutcome.UNKNOWN if not evidence.dcp:
                 return f"no verdict: no DCP was spoken in {counted(evidence.ledger.frames, 'frame')}"
+            case DiagnosisOutcome.UNKNOWN if evidence.streams:
+                return f"no verdict: what became of {counted(evidence.streams, 'stream')} is unknown"
             case DiagnosisOutcome.UNKNOWN:
                 return "no verdict: the capture holds too little to judge"
             case DiagnosisOutcome.WRONG:

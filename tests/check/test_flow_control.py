@@ -40,8 +40,8 @@ CASES = {
         "DCP511 violation: NOOP with opaque 0x00000099 was not answered in 70 s"),
     "NOOPs, up to the idle timeout": (BEGUN + "RX mutation{seqno=1}\nWAIT 50\nTX get-failover-log{vb=5}\n", ""),
     "NOOPs, beyond it": (BEGUN + "RX mutation{seqno=1}\nWAIT 380\nTX get-failover-log{vb=5}\n",
-        "DCP515 info: silent for 380 s; DCP513 suspicious: no NOOP for 380 s, though enable_noop was accepted; an "
-        "interval was not"),
+        "DCP515 info: silent for 380 s; DCP513 suspicious: no NOOP for 380 s: enable_noop was accepted, but "
+        "no interval"),
     "NOOPs, up to two intervals": (
         PLAIN + EVERY_20_S + STREAM + MEMORY + "RX mutation{seqno=1}\nWAIT 39\nTX get-failover-log{vb=5}\n", ""),
     "NOOPs up to the end of the connection": (PLAIN + EVERY_20_S + STREAM + "WAIT 380\nFIN TX\nFIN RX\n",
@@ -49,10 +49,10 @@ CASES = {
     "NOOPs where an interval was accepted": (PLAIN + EVERY_20_S + STREAM + MEMORY + "WAIT 50\nRX mutation{seqno=1}\n",
         "DCP513 suspicious: no NOOP for 50 s, the interval is 20 s"),
     "NOOPs where none was": (BEGUN + "WAIT 50\nRX mutation{seqno=1}\n",
-        "DCP513 info: no NOOP for 50 s, though enable_noop was accepted; an interval was not"),
+        "DCP513 info: no NOOP for 50 s: enable_noop was accepted, but no interval"),
     "a silence": (PLAIN + SILENT,
-        "DCP515 info: silent for 400 s; DCP513 info: no NOOP for 400 s, though enable_noop was accepted; an "
-        "interval was not"),
+        "DCP515 info: silent for 400 s; DCP513 info: no NOOP for 400 s: enable_noop was accepted, but "
+        "no interval"),
     "a silence without NOOPs": (WITHOUT + SILENT,
         "DCP209 violation: stream granted on a connection with xattrs and without enable_noop (NotSupported)"),
     "a silence where NOOPs were refused": (PLAIN.replace(NOOPS, REFUSED) + SILENT,
@@ -63,12 +63,12 @@ CASES = {
     "a NOOP before both": (WITHOUT + GRANTS * 2 + NOOP + ASKS + FIRST, ""),
     "too much": (TOO_MUCH, "DCP504 violation: 271 bytes acknowledged, 215 were sent"),
     "too much, and much is sent later": (TOO_MUCH + "WAIT 3600\n" + items(4, 80),
-        "DCP515 info: silent for 3,600 s; DCP513 info: no NOOP for 3,600 s, though enable_noop was accepted; an "
-        "interval was not; DCP504 violation: 271 bytes acknowledged, 215 were sent; DCP503 suspicious: 2,836 bytes "
+        "DCP515 info: silent for 3,600 s; DCP513 info: no NOOP for 3,600 s: enable_noop was accepted, but "
+        "no interval; DCP504 violation: 271 bytes acknowledged, 215 were sent; DCP503 suspicious: 2,836 bytes "
         "wait for acknowledgement, the window has 1,000: 32 messages more"),
     "too much, of which a part comes": (TOO_MUCH + items(4, 4) + "WAIT 3600\n" + items(5, 80),
-        "DCP515 info: silent for 3,600 s; DCP513 info: no NOOP for 3,600 s, though enable_noop was accepted; an "
-        "interval was not; DCP503 suspicious: 2,838 bytes wait for acknowledgement, the window has 1,000: 32 "
+        "DCP515 info: silent for 3,600 s; DCP513 info: no NOOP for 3,600 s: enable_noop was accepted, but "
+        "no interval; DCP503 suspicious: 2,838 bytes wait for acknowledgement, the window has 1,000: 32 "
         "messages more"),
     "too much, and many frames later": (TOO_MUCH + PAIR * 70 + items(4, 80),
         "DCP504 violation: 271 bytes acknowledged, 215 were sent; DCP503 suspicious: 2,836 bytes wait for "

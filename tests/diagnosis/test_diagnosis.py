@@ -346,6 +346,11 @@ OUTCOMES = {
     "a capture": (opening() + "STREAM vb=5\n" + LIVE, "",
         "healthy: nothing is wrong: 1 stream (1 open and flowing) on 1 connection"),
     "no stream": (opening(), "", "healthy: nothing is wrong: 0 streams on 1 connection"),
+    "an answer that may be lost": (
+        opening() + "TX stream-request{vb=5}\n-RX stream-request-response{success}\nRX noop{}\n", "",
+        "unknown: no verdict: what became of 1 stream is unknown; streams-unknown (1): vb 5 of app is not judged (no "
+        "answer to its request was captured: 40 bytes of the connection were lost): dcpdump streams c --connection 0 "
+        "--cause bytes-lost"),
     "key-value traffic alone": ("TX hello{features=6, key=app}\nRX hello-response{success, features=6}\n", "",
         "unknown: no verdict: no DCP was spoken in 2 frames"),
     "a refused login": (GREETED + SETUP["login"], "", "wrong: 1 problem: 0 streams on 0 connections"),

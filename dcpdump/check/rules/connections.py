@@ -575,7 +575,7 @@ def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     text = f"no NOOP for {delayed.waited_ns / SECOND:,.0f} s"
     if delayed.limit:
         return f"{text}, the interval is {delayed.limit / SECOND:,.0f} s"
-    text = f"{text}, though enable_noop was accepted; an interval was not"
+    text = f"{text}: enable_noop was accepted, but no interval"
     return Remark(text, INFO if delayed.late else None)
 
 
