@@ -279,9 +279,11 @@ def missing_noops(
     if enabled_ns is None or until_ns is None or noops.open_ns is not None or not connection.setup.on("enable_noop"):
         return None
     interval = _noop_interval_ns(connection)
-    replaced = connection.end.reason == "reused" or connection.setup.name_taken is not None
-    if not interval or interval < 0 or (replaced and not sending):
+    if not interval or interval < 0 or (connection.end.reason == "reused" and not sending):
         return None  # of one that was replaced it is not known when it ended
+    taken = connection.setup.name_taken
+    if taken is not None and not sending:  # from then on its server has none to send
+        until_ns = min(until_ns, taken.ts_ns or 0)
     agreed = _INTERVAL_KEY in connection.setup.agreed
     allowed = 2 * interval + SECOND if sending or agreed else IDLE_TIMEOUT_NS
     since_ns = max(noops.last_ns or 0, enabled_ns, after_ns, consumer_held_until(connection, until_ns))

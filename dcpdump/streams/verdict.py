@@ -74,7 +74,7 @@ def why_closed(connection: ConnectionState) -> str:
     if taken is None or not connection.ended_surely or connection.end.by != server:
         return ""
     passed = between(taken.ts_ns, connection.end.ts_ns)
-    return taken_name(connection) if passed is not None and passed <= _SOON_NS else ""
+    return taken_name(connection) if passed is not None and 0 <= passed <= _SOON_NS else ""
 
 
 def taken_name(connection: ConnectionState) -> str:

@@ -71,6 +71,21 @@ def test_nothing_is_wrong_with_what_a_capture_has_of_ordinary_life(name: str, tm
     assert found == {}
 
 
+@pytest.mark.parametrize(
+    ("seconds", "noted"), [(30, []), (90, ["frame 14, c0: no NOOP for 90 s, the interval is 20 s"])]
+)
+def test_a_producer_that_was_silent_until_its_client_returned_is_noted(
+    seconds: int, noted: list[str], tmp_path: Path
+) -> None:
+    """A client that vanished would not have kept its producer from sending NOOPs."""
+    text = connection(controls="set_noop_interval=20") + f"STREAM vb=1\n{live(1, 1, 3)}WAIT {seconds}\n"
+    text += connection(port=50_002) + f"STREAM vb=1, start=3\n{flowing(1, 4)}"
+    rows = diagnosed(packets(said(text)), tmp_path)
+    assert [(row["severity"], row["detail"]) for row in rows if row["type"] == "trouble"] == [
+        ("note", each) for each in noted
+    ]
+
+
 @pytest.mark.parametrize("name", LIVES)
 def test_of_a_sick_twin_the_first_trouble_is_the_cause(name: str, tmp_path: Path) -> None:
     _, sick, code = LIVES[name]
