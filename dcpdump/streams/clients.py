@@ -48,6 +48,11 @@ class Reopening(NamedTuple):
     evidence: str = ""  #: where not all of what it says of itself shows that it is the same consumer
     doubt: str = ""  #: why it may be another consumer, if it may
 
+    @property
+    def is_certain(self) -> bool:
+        """Return whether both say that they are of one consumer."""
+        return not (self.evidence or self.doubt)
+
     def in_words(self, lost: Stream) -> str:
         """Return in words when and where the stream in the place of a lost one was requested."""
         connection = self.stream.connection

@@ -416,7 +416,7 @@ class Judge:
         if taken is not None and taken.ts_ns is not None and last_ns is not None:
             return last_ns - taken.ts_ns <= _ON_ITS_WAY_NS
         later = self._clients.again(stream, last_ns)
-        return later is not None and later.stream.connection is not connection
+        return later is not None and later.is_certain and later.stream.connection is not connection
 
     def _held_up(self, connection: ConnectionState) -> Verdict | None:
         """Return that nothing can be sent to a consumer, as TCP shows; None where it can."""
@@ -472,6 +472,10 @@ class Judge:
         """Return the verdict on a stream of which something is due, unless flow control may hold it back."""
         if waits.unknown_because is not None:
             return Verdict(VerdictKind.UNKNOWN, waits.unknown_because.reason, f"{why}; {waits.unknown_because.text}")
+        later = self._clients.again(stream, stream.connection.last_ns)
+        if later is not None:  # it may be another consumer, or else the connection was replaced
+            why += f"; {later.in_words(stream)}"
+            return Verdict(VerdictKind.ENDED, Cause.MAY_BE_REOPENED, why, Situation.ENDED)
         if waits.cause in BY_PRODUCER and self._flow_status(stream.connection).state is FlowState.UNKNOWN:
             why += f"; it may be blocked by flow control: {why_unknown(stream.connection)}"
             return Verdict(VerdictKind.UNKNOWN, Reason.FLOW_CONTROL, why)

@@ -8,6 +8,7 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream, StreamEnd
 from dcpdump.streams.verdict import Judge
+from tests.support import life
 from tests.support.conversation import opening, packets, said
 from tests.support.ledgers import judged, ledger, ledger_of
 
@@ -169,6 +170,16 @@ def test_a_client_of_which_no_name_was_captured_reopens_its_stream_on_another_no
     )
     inferred = "reopened on connection 1 at 12:00:01.005 (inferred from the host alone)"
     assert late(text)[0] == f"ended (StateChanged (2) at 12:00:00.004; {inferred})"
+
+
+def test_what_a_client_of_which_no_name_was_captured_may_have_left_is_not_called_stuck() -> None:
+    """Another of its host asks for the same, after a silence: it is the same one, or that one is stuck."""
+    text = f"{life.connection()}----\nSTREAM vb=1\n{life.marker(1, 1, 9)}{life.items(1, (1,))}WAIT 30\n"
+    text += f"{life.connection('other', port=50_002)}STREAM vb=1\n{life.live(1, 1, 3)}WAIT 30\n{life.NOOP}"
+    assert judged(text)[0] == (
+        "unknown: ended (in the middle of snapshot 1..9, at seqno 1, for 60 s; reopened on connection 1 at "
+        "12:00:30.025 (inferred from the host alone))"
+    )
 
 
 TAKING = opening(0x24, name=NAME)
