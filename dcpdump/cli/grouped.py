@@ -227,7 +227,7 @@ def _set_by(
 
 
 def _value(where: str, value: Any, param: click.Parameter, *, is_text: bool = False) -> Any:
-    """Return a value as click takes a default. ``is_text``: as variables have it, whatever the option takes."""
+    """Return a value as click takes a default. ``is_text``: it is text, as all variables are."""
     if is_text and param.multiple:
         value = param.type.split_envvar_value(value)
     several = list(value) if isinstance(value, (list, tuple)) else [value]
