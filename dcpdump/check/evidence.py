@@ -150,8 +150,7 @@ class PendingEvidence:
         """Return the oldest request that may be found overdue, and leave out those whose answers may be lost."""
         while unjudged:
             number, waiting = next(iter(unjudged.items()))
-            unseen = self.connection.starts_late and not waiting.frames  # what was lost then leaves no gap
-            if number > self.connection.lost.frame and not (waiting.doubtful or unseen):
+            if number > self.connection.lost.frame and not (waiting.doubtful or waiting.unseen):
                 return waiting
             del unjudged[number]
         return None

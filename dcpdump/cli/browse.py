@@ -249,7 +249,8 @@ def browse(asked: Invocation, no_mouse: bool, max_spool: int) -> int:
     """
     if find_spec("textual") is None:
         raise DcpdumpError("browsing needs Textual", "", INSTALL_BROWSE, (f"without it: {_INSTEAD}",))
-    words, _ = words_of(asked.options), (asked.frames, asked.times, asked.keys)
+    words = words_of(asked.options)
+    _ = asked.frames, asked.times, asked.keys  # what is wrong with one of them is said before anything is read
     with hiding(asked.options) as hidden, standard_input(asked.captures, max_spool) as copies:
         copies = copies._replace(paths=expand(copies.paths), again=expand(copies.again))
         if not (copies.terminal and _is_terminal(sys.stdout) and _is_terminal(sys.stderr)):

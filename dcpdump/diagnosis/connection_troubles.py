@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, UnjudgedCode, grouped, on
-from dcpdump.spec.statuses import PASSING
+from dcpdump.spec.statuses import TEMPORARY
 from dcpdump.streams.causes import Situation
 from dcpdump.streams.flow import FlowState, flow_status, leak, stands_still, why_blocked
 from dcpdump.streams.frame_event import Missed, between
@@ -484,8 +484,8 @@ def _trouble(case: _Case, group: list[Refused], several: bool) -> Trouble:
     by = f" by {case.server}" if case.server else ""
     said = f"; server: {earliest.said}" if earliest.said else ""
     bucket = f"; its bucket is {first.setup.bucket}" if first.setup.bucket and case.opcode != SELECT_BUCKET else ""
-    passing, accepted = case.status in PASSING, case.accepted_by is not None
-    later = ", which a later try may be" if passing else ""
+    temporary, accepted = case.status in TEMPORARY, case.accepted_by is not None
+    later = ", which a later try may be" if temporary else ""
     since = f"not accepted since{later}" if not accepted else f"accepted since on connection {case.accepted_by}"
     return Trouble(
         Situation.NOT_SET_UP,
@@ -497,7 +497,7 @@ def _trouble(case: _Case, group: list[Refused], several: bool) -> Trouble:
         numbers,
         frames=tuple(refusal.frame for refusal in refusals)[: words.FRAMES],
         ts_ns=earliest.ts_ns,
-        certain=not (accepted or passing),
+        certain=not (accepted or temporary),
     )
 
 

@@ -7,7 +7,7 @@ from dcpdump.batch.statistics import Amount, Client, Distribution, HotKey, Kind,
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json
-from dcpdump.render.column import INT, Column, ColumnSet, of
+from dcpdump.render.column import INT, Column, ColumnSet, at, of
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, Table, bytes_text, rate_text, spark
 from dcpdump.spec import UNKNOWN_NAME, find
@@ -112,27 +112,21 @@ INTERVALS = ColumnSet[tuple[int, float, Amount]](
     *of("time=0 seconds=1 frames=2.frames bytes=2.bytes"),
     type="interval",
 )
+
+
+def _more(what: str) -> Column[HotKey]:
+    """Return the column of what a key may have had too, of frames or of bytes."""
+    get = at(f"error.{what}")
+    meaning = f"{what} that it may have had too, at most"
+    return Column(f"more_{what}", get, f"more {what}", lambda row: _at_most(get(row)), type=INT, meaning=meaning)
+
+
 DOCUMENTS = ColumnSet[HotKey](
     Column("key", lambda row: safe(row.key), "key"),
     Column("collection?", lambda row: row.collection, "collection", lambda row: _collection(row)),
     *of("collection_name??=path"),
     *_AMOUNT,
-    Column(
-        "more_frames",
-        lambda row: row.error.frames,
-        "more frames",
-        lambda row: _at_most(row.error.frames),
-        type=INT,
-        meaning="frames that it may have had too, at most",
-    ),
-    Column(
-        "more_bytes",
-        lambda row: row.error.bytes,
-        "more bytes",
-        lambda row: _at_most(row.error.bytes),
-        type=INT,
-        meaning="bytes that it may have had too, at most",
-    ),
+    *(_more(of_what) for of_what in ("frames", "bytes")),
     type="document",
 )
 #: The rows of statistics.

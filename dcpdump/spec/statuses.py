@@ -98,7 +98,7 @@ STATUS = EnumValue(
 #: Statuses of responses with the body of a success, or that continue an exchange.
 NOT_ERRORS = frozenset({0x00, 0x21, 0x23, 0xA6, 0xA7, 0xCC, 0xCD, 0xD3})
 #: Statuses that say that a later try may succeed: the server warms up or is busy, a rate limit.
-PASSING = frozenset({0x0C, 0x25, 0x30, 0x31, 0x33, 0x50, 0x85, 0x86})
+TEMPORARY = frozenset({0x0C, 0x25, 0x30, 0x31, 0x33, 0x50, 0x85, 0x86})
 APPLICATION_STATUS = 0xFF00  #: from here on, statuses are for applications to define
 
 #: Statuses to test for.

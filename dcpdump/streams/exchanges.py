@@ -52,6 +52,7 @@ class UnansweredRequest:
     stream: "Stream | None" = None  #: of a stream request
     request: "Request | None" = None
     doubtful: bool = False  #: bytes were lost since, and maybe its answer
+    unseen: bool = False  #: its answer may have come before the first frame that was captured of the other end
     overlaps: bool = False  #: bytes were lost just before: maybe its answer, if the capture is out of order
     echo: int = 0  #: the number of a request with its opcode and opaque that came instead of its answer
     behind: bool = False  #: others with its opaque were sent before it, and the next answer may be to one of those
@@ -120,8 +121,8 @@ class Exchanges:
                     self._compare_times(request, early.answer)
                     return early.answer
                 waiting.doubtful = True
-        unseen = waiting.doubtful or (late and not waiting.frames)  # before all that the other end sent
-        if unseen and waiting.request is not None:
+        waiting.unseen = late and not waiting.frames
+        if (waiting.doubtful or waiting.unseen) and waiting.request is not None:
             waiting.request.ambiguous = True  # unless an answer comes
         if self.count >= MOST:
             self._forget_beyond(MOST_STREAMS if request.opcode == STREAM_REQ else MOST, request.opcode)

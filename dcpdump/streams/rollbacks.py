@@ -582,7 +582,8 @@ _Explained = tuple[list[Attempt], Explanation]
 def _joined(found: list[_Explained]) -> list[_Explained]:
     """Return equal rollbacks, and those of one consumer, uuid and seqno as one where together they are a loop.
 
-    Why it was sent back is not always known; nor has it to be where nothing was granted in between.
+    The reason has to be a uuid or a snapshot, as long as streams were granted in between; of a stream that was not, it
+    need not be known.
     """
     chains: dict[Hashable, list[_Explained]] = {}
     for each in found:
