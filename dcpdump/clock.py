@@ -56,6 +56,10 @@ class Zone:
         hours, minutes = divmod(abs(offset) // 60, 60)
         return f"{'-' if offset < 0 else '+'}{hours:02d}:{minutes:02d}" if offset else "Z"
 
+    def name(self, ts_ns: int) -> str:
+        """Return what its clocks show at a time: ``UTC``, ``UTC+02:00``."""
+        return f"UTC{self.suffix(ts_ns).replace('Z', '')}"
+
 
 UTC: Final = Zone(timezone.utc)
 LOCAL: Final = Zone(None)

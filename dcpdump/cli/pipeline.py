@@ -20,6 +20,7 @@ from dcpdump.cli.terminal import clear_status, note, status
 from dcpdump.errors import CaptureError, ExitCode
 from dcpdump.escape import bytes_of
 from dcpdump.processes import LEAST_BYTES
+from dcpdump.render.text_columns import bytes_text
 from dcpdump.startup import dataclass
 from dcpdump.text import counted
 
@@ -168,7 +169,7 @@ def run(job: Job, engine: str) -> int:
         asked = options["master"] is not None or _SUBMITTED in os.environ
         engine = "spark" if asked or size >= SMALL_BYTES else "local"
         if engine == "local":
-            much = f"{_size(size)} in {counted(len(found), 'file')}"
+            much = f"{bytes_text(size)} in {counted(len(found), 'file')}"
             job.asked.say(f"{much}: done here without Spark, which takes longer to start")
     some = chains(found, options["chain"], captures)
     with CaptureOutput(job.output, job.decoding.name) as output:
@@ -291,7 +292,3 @@ def _summary(job: Job, outcome: "Outcome") -> str:
     words += [outcome.lost.words("B")] * bool(outcome.lost.gaps)
     words += [f"{outcome.skipped_bytes:,} B skipped"] * bool(outcome.skipped_bytes)
     return f"{' · '.join(words)} → {job.output} (capture_id={job.decoding.name})"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB" if count >= 100_000 else f"{count:,} B"

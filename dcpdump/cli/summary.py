@@ -16,6 +16,7 @@ from dcpdump.escape import safe
 from dcpdump.net.event import SNAPLEN
 from dcpdump.record import Json
 from dcpdump.redact import Redactor
+from dcpdump.render.text_columns import bytes_text
 from dcpdump.spec.field import Holds
 from dcpdump.text import counted
 from dcpdump.tls import outcome as why
@@ -281,7 +282,7 @@ def tls_reason(report: TlsReport) -> str:
         why.SUITE: f"{report.suite} is not opened",
         why.VERSION: f"{report.version} is not opened",
         why.NO_SERVER_HELLO: "the server's hello was not captured, without which TLS 1.2 cannot be opened",
-        why.TOO_LATE: f"{_size(report.passed)} passed before its secrets came",
+        why.TOO_LATE: f"{bytes_text(report.passed)} passed before its secrets came",
         why.HANDSHAKE: "its secrets are of the handshake only",
         why.ONE_DIRECTION: f"no secret of the {'server' if report.server else 'client'}'s direction",
     }.get(report.cause, "")
@@ -413,7 +414,3 @@ def _tls_line(report: TlsReport) -> str:
     if report.joined_at is not None:
         return f"{report.version} joined after its handshake: recognised at record {report.joined_at:,}"
     return ""
-
-
-def _size(count: int) -> str:
-    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count:,} B"

@@ -77,6 +77,11 @@ class Trouble:
         return self.degree is Degree.WRONG
 
     @property
+    def label(self) -> str:
+        """Return what it is, in a word or two."""
+        return self.situation.label if self.wrong else "note"
+
+    @property
     def rank(self) -> tuple[bool, int, int, int]:
         """Return what troubles are ordered by: how bad, what they are, how many there are, when they began."""
         return not self.wrong, self.situation.rank, -self.count, self.ts_ns or 0

@@ -35,7 +35,12 @@ _OUTCOMES = {
 
 def lines(found: Diagnosis, names: str, line: CommandLine, *, everything: bool = False) -> "list[Line | Fitting]":
     """Return a diagnosis as lines. ``names``: of the captures."""
-    out: list[Line | Fitting] = [*_holds(found.evidence, names), *_who(found, everything), Line(LineKind.PLAIN, "")]
+    out: list[Line | Fitting] = [
+        Paragraph(LineKind.TITLE, names),
+        Paragraph(LineKind.PLAIN, " · ".join(holds(found.evidence))),
+        *_who(found, everything),
+        Line(LineKind.PLAIN, ""),
+    ]
     if found.outcome in _OUTCOMES:
         out.append(Paragraph(_OUTCOMES[found.outcome], found.conclusion))
     shown = found.troubles if everything else found.troubles[:TROUBLES]
@@ -43,14 +48,13 @@ def lines(found: Diagnosis, names: str, line: CommandLine, *, everything: bool =
         out += _trouble(trouble, line)
     if len(shown) < len(found.troubles):
         rest = found.troubles[len(shown) :]
-        labels = ", ".join(dict.fromkeys(_label(trouble) for trouble in rest))
+        labels = ", ".join(dict.fromkeys(trouble.label for trouble in rest))
         out.append(Line(LineKind.PLAIN, f"… {len(rest):,} more ({labels}): --all"))
     return [*out, *_behind(found, line, everything), *_not_judged(found.unjudged, line, everything)]
 
 
-def _holds(evidence: Evidence, names: str) -> "Iterator[Line | Paragraph]":
-    """Yield what the captures hold: when, how much, what is missing."""
-    yield Paragraph(LineKind.TITLE, names)
+def holds(evidence: Evidence) -> list[str]:
+    """Return what the captures hold: when, how much, what is missing."""
     ledger = evidence.ledger
     lost, skipped = evidence.tally.lost, evidence.tally.skipped_bytes
     missing = f"{measured(lost.bytes, lost.unknown, 'B')} lost in {counted(lost.gaps, 'gap')}" if lost.gaps else ""
@@ -65,7 +69,7 @@ def _holds(evidence: Evidence, names: str) -> "Iterator[Line | Paragraph]":
         f"{skipped:,} B skipped" if skipped else "",
         "" if missing or skipped or evidence.carved else "nothing missing",
     ]
-    yield Paragraph(LineKind.PLAIN, " · ".join(filter(None, words)))
+    return [*filter(None, words)]
 
 
 def between(first_ns: int | None, last_ns: int | None) -> str:
@@ -75,8 +79,8 @@ def between(first_ns: int | None, last_ns: int | None) -> str:
     zone = clock_in_use().zone
     first, last = iso_time(zone.shown(first_ns))[:23], iso_time(zone.shown(last_ns))[:23]
     until = last[11:] if first[:10] == last[:10] else last.replace("T", " ")
-    suffix = zone.suffix(last_ns).replace("Z", "")
-    return f"{first.replace('T', ' ')} to {until} UTC{suffix} ({span(last_ns - first_ns)})"
+    changed = f" {zone.name(first_ns)}" if zone.suffix(first_ns) != zone.suffix(last_ns) else ""
+    return f"{first.replace('T', ' ')}{changed} to {until} {zone.name(last_ns)} ({span(last_ns - first_ns)})"
 
 
 def _who(found: Diagnosis, everything: bool) -> "Iterator[Line | Paragraph]":
@@ -114,14 +118,10 @@ def _identity(evidence: Evidence, each: ConnectionState) -> str:
 def _trouble(trouble: Trouble, line: CommandLine) -> "Iterator[Line | Paragraph]":
     indent = " " * _LABEL
     kind = LineKind.PROBLEM if trouble.wrong else LineKind.HINT
-    yield Paragraph(kind, trouble.text, f"{_label(trouble):<{_LABEL}}", indent)
+    yield Paragraph(kind, trouble.text, f"{trouble.label:<{_LABEL}}", indent)
     for text in filter(None, (trouble.detail, *trouble.follows)):
         yield Paragraph(LineKind.PLAIN, text, indent, indent)
     yield Line(LineKind.ORIGIN, f"{indent}{line(trouble.command)}")
-
-
-def _label(trouble: Trouble) -> str:
-    return trouble.situation.label if trouble.wrong else "note"
 
 
 def _behind(found: Diagnosis, line: CommandLine, everything: bool) -> "Iterator[Line | Paragraph]":

@@ -142,7 +142,7 @@ def lines(found: Statistics, order: Order = list) -> list[Line | Fitting]:
     out: list[Line | Fitting] = [Line(LineKind.TITLE, _total(found))]
     latencies = LATENCIES.table(sorted(found.latencies.items()))
     for title, part in (
-        ("messages", MESSAGES.table(order(_kinds(found)))),
+        ("messages", MESSAGES.table(order(kinds_of(found)))),
         ("connections", CONNECTIONS.table(order(_ends(found)))),
         (_vbuckets_title(found), _heat_map(found)),
         ("sizes in bytes, of all frames", SIZES.table([(0, found.sizes)])),
@@ -161,7 +161,7 @@ def objects(found: Statistics, order: Order = list) -> Iterator[Json]:
     if not found.total.frames:
         return
     yield TOTAL.object(found)
-    yield from map(MESSAGES.object, order(_kinds(found)))
+    yield from map(MESSAGES.object, order(kinds_of(found)))
     yield from map(CONNECTIONS.object, order(_ends(found)))
     yield from map(VBUCKETS.object, order(_vbuckets(found)))
     yield SIZES.object((0, found.sizes))
@@ -171,7 +171,7 @@ def objects(found: Statistics, order: Order = list) -> Iterator[Json]:
     yield from map(DOCUMENTS.object, found.documents)
 
 
-def _kinds(found: Statistics) -> list[CountedRow]:
+def kinds_of(found: Statistics) -> list[CountedRow]:
     """Return the messages, most frequent first, then by opcode: in no order that depends on how the input is cut."""
     every = max(1, found.total.bytes)
     rows = [CountedRow(kind, kind_name(kind), each, share=each.bytes / every) for kind, each in found.kinds.items()]

@@ -1,19 +1,24 @@
 """Hold the data from which all sections of a page are made, and make links between them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from dcpdump.diagnosis.diagnosis import Diagnosis
 from dcpdump.diagnosis.trouble import Command, Evidence, command_line, speaks_dcp
 from dcpdump.record import Record
+from dcpdump.render.column import INTEGERS, Column
 from dcpdump.report.draw import TimeAxis
 from dcpdump.report.gathered import Gathered
-from dcpdump.report.html import Child, Markup, element
+from dcpdump.report.html import Child, Markup, Value, element
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client
 
+Row = TypeVar("Row")
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 HUES = 5
 #: The most connections with their own pictures.
 LANES = 24
@@ -100,15 +105,46 @@ def head(connection: ConnectionState, *notes: str) -> Markup:
     )
 
 
-def table(heads: Sequence[str], rows: Sequence[Child], kind: str = "") -> Markup:
-    """Return a table in a box of its own, which scrolls where it is too wide."""
-    top = element("thead", element("tr", [element("th", name, scope="col") for name in heads]))
-    return element("div", element("table", top, element("tbody", rows)), class_=f"wide{kind}")
+def table(
+    columns: Iterable[Column[Row]],
+    rows: Sequence[Row],
+    drawn: Mapping[str, Callable[[Row], Child]] = _NOTHING,
+    about: Callable[[Row], Mapping[str, Value]] = lambda row: _NOTHING,
+    *,
+    kind: str = "",
+    sortable: str | None = None,
+) -> Markup | None:
+    """Return rows as a table in a box of its own, which scrolls where it is too wide; None without rows.
+
+    ``drawn``: what writes cells that are more than text, by the heads of their columns; ``about``: what writes the
+    attributes of a row; ``sortable``: the id of the rows where a script sorts them. Columns without any cell are left
+    out.
+    """
+    made = [(each, [*map(drawn.get(each.head) or each.cell, rows)]) for each in columns]
+    there = [(each, cells) for each, cells in made if any(cells)]
+    shown = [(each, "num" if each.is_right or each.kind in INTEGERS else None, cells) for each, cells in there]
+    heads = [
+        element("th", each.head, scope="col", class_=kind)
+        if sortable is None
+        else element("th", element("button", each.head, type="button"), scope="col", aria_sort="none", class_=kind)
+        for each, kind, _ in shown
+    ]
+    lines = [
+        element("tr", [element("td", cells[at], class_=kind) for _, kind, cells in shown], **about(row))
+        for at, row in enumerate(rows)
+    ]
+    box = element(
+        "table",
+        element("thead", element("tr", heads)),
+        element("tbody", lines, id=sortable),
+        class_=None if sortable is None else "sortable",
+    )
+    return element("div", box, class_=f"wide{kind}") if rows else None
 
 
-def row(*cells: Child) -> Markup:
-    """Return a row of a table."""
-    return element("tr", [element("td", cell) for cell in cells])
+def folded(id: str, summary: Iterable[Child], *children: Child, open: bool = False, kind: str | None = None) -> Markup:
+    """Return what is shown below its summary, where that is opened."""
+    return element("details", element("summary", summary), children, id=id, class_=kind, open=open)
 
 
 def section(name: str, title: str, *children: Child, lead: str = "") -> Markup:

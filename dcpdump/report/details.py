@@ -1,12 +1,15 @@
 """Make the sections of details: dialogues of streams in trouble, and frames with their fields and bytes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from dcpdump.record import Record
+from dcpdump.render.column import Column, at
 from dcpdump.render.ladder import Rung, ladder
 from dcpdump.render.table import TableRow, table_rows, title
-from dcpdump.report.context import Context, section, table
-from dcpdump.report.html import Markup, element
+from dcpdump.report.context import Context, folded, section, table
+from dcpdump.report.html import Child, Markup, Value, element
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, name_stream
 from dcpdump.text import counted
@@ -78,6 +81,12 @@ _VALUE = 64  #: bytes of a value in the table
 _LINE = 16
 _BYTES = 512  #: of a frame that are shown
 _ROWS = 512  #: rows of its table, and problems: a list of items may have very many
+_Row = tuple[int, TableRow]
+_FIELDS = (
+    Column[_Row](get=at("1.label"), head="Field"),
+    Column[_Row](get=at("1.offsets"), head="(offset)"),
+    Column[_Row](get=at("1.text"), head="(value)"),
+)
 
 
 def frames(context: Context) -> Markup | None:
@@ -106,65 +115,53 @@ def _frame(record: Record) -> Markup:
     for count, what in ((len(record.problems) - _ROWS, "problem"), (more, "field")):
         if count > 0:
             problems.append(element("p", f"{counted(count, f'more {what}')} not shown here", class_="detail"))
-    return element(
-        "details",
-        element(
-            "summary",
+    fields = table(_FIELDS, list(enumerate(rows)), {"Field": _label}, _bytes_of, kind=" fields")
+    return folded(
+        f"frame-{record.number}",
+        (
             element("b", f"#{record.number:,}"),
             f" {title(record)} ",
             element("span", " · ".join(origin), class_="detail"),
         ),
         problems,
-        element("div", _table(rows), _hex(raw.data, rows), class_="bytes"),
-        id=f"frame-{record.number}",
-        class_="frame",
+        element("div", fields, _hex(raw.data, rows), class_="bytes"),
+        kind="frame",
     )
 
 
-def _table(rows: Sequence[TableRow]) -> Markup:
-    """Return the fields, as the specification writes them."""
-    lines = [
-        element(
-            "tr",
-            element("td", row.label.strip(), class_="sub" if row.label.startswith(" ") else None),
-            element("td", row.offsets),
-            element("td", row.text),
-            data_field=at if row.end > row.start else None,
-            tabindex=0 if row.end > row.start else None,
-        )
-        for at, row in enumerate(rows)
-    ]
-    return table(("Field", "(offset)", "(value)"), lines, " fields")
+def _label(row: _Row) -> Child:
+    label = row[1].label.strip()
+    return element("span", label, class_="sub") if row[1].label.startswith(" ") else label
+
+
+def _bytes_of(row: _Row) -> dict[str, Value]:
+    """Return the number of a field, which its bytes have too."""
+    number, field = row
+    return {"data_field": number, "tabindex": 0} if field.end > field.start else {}
 
 
 def _hex(data: bytes, rows: Sequence[TableRow]) -> Markup:
     """Return the bytes, each part of a field marked with the field's number."""
     shown = min(len(data), _BYTES)
     owners: list[int | None] = [None] * shown
-    for at, row in enumerate(rows):
-        for byte in range(row.start, min(row.end, shown)):
-            owners[byte] = at
+    for number, row in enumerate(rows):
+        end = min(row.end, shown)
+        owners[row.start : end] = [number] * (end - row.start)
     lines: list[Markup] = []
     for start in range(0, shown, _LINE):
         piece, fields = data[start : min(start + _LINE, shown)], owners[start : start + _LINE]
         lines.append(element("span", f"{start:06x}  ", class_="offset"))
-        lines += _cells([f"{byte:02x}" for byte in piece], fields, " ")
+        lines.append(_cells([f"{byte:02x}" for byte in piece], fields, " "))
         lines.append(Markup("   " * (_LINE - len(piece)) + "  "))
-        lines += _cells([chr(byte) if 32 <= byte < 127 else "·" for byte in piece], fields, "")
+        lines.append(_cells([chr(byte) if 32 <= byte < 127 else "·" for byte in piece], fields, ""))
         lines.append(Markup("\n"))
     if len(data) > _BYTES:
         lines.append(element("span", f"… {len(data) - _BYTES:,} bytes more", class_="offset"))
     return element("pre", lines, class_="hex")
 
 
-def _cells(texts: Sequence[str], fields: Sequence[int | None], between: str) -> Iterator[Markup]:
-    """Yield texts, neighbours of one field as one span."""
-    at = 0
-    while at < len(texts):
-        end = at + 1
-        while end < len(texts) and fields[end] == fields[at]:
-            end += 1
-        yield element("span", between.join(texts[at:end]), data_field=fields[at])
-        if between and end < len(texts):
-            yield Markup(between)
-        at = end
+def _cells(texts: Sequence[str], fields: Sequence[int | None], between: str) -> Markup:
+    """Return texts, neighbours of one field as one element."""
+    groups = groupby(zip(fields, texts, strict=True), itemgetter(0))
+    cells = (element("span", between.join(text for _, text in group), data_field=field) for field, group in groups)
+    return Markup(between.join(cells))

@@ -13,7 +13,7 @@ import numpy as np
 
 from dcpdump.batch.gather import Array
 from dcpdump.clock import clock_in_use
-from dcpdump.report.html import Child, Markup, element
+from dcpdump.report.html import Child, Markup, Value, element
 from dcpdump.streams.silence import tcp_faults
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import Interval
@@ -69,7 +69,7 @@ class TimeAxis(NamedTuple):
 
     def label(self, ts_ns: int, step: int = _SECOND) -> str:
         """Return the label of a time: with the date if steps are days, with fractions if they are short."""
-        iso = _shown(ts_ns)
+        iso = iso_time(clock_in_use().zone.shown(ts_ns))
         if "T" not in iso:
             return iso
         if self.length > _DAY:
@@ -93,27 +93,7 @@ class TimeAxis(NamedTuple):
         return found
 
 
-def zone_name(ts_ns: int) -> str:
-    """Return what the clocks show then: ``UTC``, ``UTC+02:00``."""
-    return f"UTC{clock_in_use().zone.suffix(ts_ns).replace('Z', '')}"
-
-
-def day(ts_ns: int) -> str:
-    """Return the date of a time."""
-    return _shown(ts_ns)[:10]
-
-
-def _shown(ts_ns: int) -> str:
-    return iso_time(clock_in_use().zone.shown(ts_ns))
-
-
-def size(amount: float) -> str:
-    """Return a number of bytes, as people write it."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if amount >= unit:
-            return f"{amount / unit:.1f} {name}"
-    return f"{amount:,.0f} B"
-
+# -- pictures -----------------------------------------------------------------------------------------
 
 WIDTH = 1000
 #: Marks nearer than this fraction of the width are joined.
@@ -150,18 +130,23 @@ def swatch(drawn: Markup) -> Markup:
     return element("svg", drawn, class_="swatch", aria_hidden="true")
 
 
-def picture(height: int, label: str, *children: Child) -> Markup:
-    """Return a picture that stretches: lines and areas of a height, with coordinates up to 1,000."""
+def picture(height: int, label: str, *children: Child, kind: str = "plot", map: str | None = None) -> Markup:
+    """Return a picture that stretches: lines and areas of a height, with coordinates up to 1,000.
+
+    ``kind``: its classes, of which a plot can be zoomed; ``map``: what the cells of a map are.
+    """
+    is_plot = kind.startswith("plot")
     return element(
         "svg",
         *children,
         viewBox=f"0 0 {WIDTH} {height}",
         preserveAspectRatio="none",
-        class_="plot",
+        class_=kind,
         role="img",
         aria_label=label,
-        tabindex=0,
-        data_zoom=True,
+        tabindex=0 if is_plot else None,
+        data_zoom=is_plot,
+        data_map=map,
     )
 
 
@@ -173,11 +158,13 @@ def lane(head: Child, *pictures: Child, tall: bool = False, high: bool = False, 
 
 def side_labels(labels: Iterable[tuple[str, str]]) -> Markup:
     """Return texts beside a picture, each at a height."""
-    drawn = [
-        element("svg", element("text", text, x="100%", y=4, text_anchor="end"), y=height, overflow="visible")
-        for height, text in labels
-    ]
+    drawn = [_at(element("text", text, x="100%", y=4, text_anchor="end"), y=height) for height, text in labels]
     return element("svg", drawn, class_="rows", aria_hidden="true")
+
+
+def _at(*children: Child, **attributes: Value) -> Markup:
+    """Return what stands at a place of a picture, and keeps its form."""
+    return element("svg", *children, **attributes, overflow="visible")
 
 
 def area(values: Array, height: int, most: float, hue: str) -> list[Markup]:
@@ -258,7 +245,7 @@ def _mark(times: TimeAxis, group: Sequence[DrawnMark]) -> Markup:
         children.append(element("text", f"{len(group):,}", x=8, y=4, class_="count"))
     inner: Child = element("a", children, href=first.href) if first.href else children
     fraction = 100 * times.fraction(first.ts_ns)
-    return element("svg", inner, x=f"{fraction:.2f}%", y="50%", overflow="visible", data_at=f"{fraction / 100:.5f}")
+    return _at(inner, x=f"{fraction:.2f}%", y="50%", data_at=f"{fraction / 100:.5f}")
 
 
 def axis(times: TimeAxis) -> Markup:
@@ -266,12 +253,7 @@ def axis(times: TimeAxis) -> Markup:
     found = times.ticks()
     anchors = ["start", *["middle"] * (len(found) - 2), "end"]
     labels = [
-        element(
-            "svg",
-            element("text", tick.label, y=12, text_anchor=anchor),
-            x=f"{100 * tick.fraction:.2f}%",
-            overflow="visible",
-        )
+        _at(element("text", tick.label, y=12, text_anchor=anchor), x=f"{100 * tick.fraction:.2f}%")
         for tick, anchor in zip(found, anchors, strict=True)
     ]
     return element("div", element("svg", labels, class_="axis", aria_hidden="true"), class_="lane")

@@ -3,7 +3,7 @@
 import heapq
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -60,6 +60,30 @@ _TURNING = np.isin(
     ),
 )
 _Kept = tuple[RawFrame, Later]
+T = TypeVar("T")
+
+
+class _Frames(Generic[T]):
+    """Frames by their numbers, of a number and of a size at most: the first ones, or the latest."""
+
+    def __init__(self, most: int, *, latest: bool) -> None:
+        self._most, self._latest, self._bytes = most, latest, 0
+        self._frames: OrderedDict[int, tuple[int, T]] = OrderedDict()
+
+    def keep(self, number: int, size: int, frame: T) -> bool:
+        """Keep a frame of a size; return False where only the first ones are kept, and there is no room."""
+        if not self._latest and (len(self._frames) >= self._most or self._bytes + size > _BYTES):
+            return False
+        self._frames[number] = size, frame
+        self._bytes += size
+        while len(self._frames) > self._most or self._bytes > _BYTES:
+            self._bytes -= self._frames.popitem(last=False)[1][0]
+        return True
+
+    def get(self, number: int) -> T | None:
+        """Return a frame; None: it was not kept."""
+        found = self._frames.get(number)
+        return None if found is None else found[1]
 
 
 class KeptFrames:
@@ -68,47 +92,32 @@ class KeptFrames:
     def __init__(self) -> None:
         self._latest: list[Part] = []
         self._before: list[Part] = []
-        self._wanted: dict[int, Record] = {}
-        self._first: dict[int, _Kept] = {}
-        self._last: OrderedDict[int, _Kept] = OrderedDict()
-        self._noops: OrderedDict[int, _Kept] = OrderedDict()
-        self._wanted_bytes = self._first_bytes = self._last_bytes = 0
+        self._wanted = _Frames[Record](_WANTED, latest=False)
+        self._first = _Frames[_Kept](_FIRST, latest=False)
+        self._last, self._noops = _Frames[_Kept](_LAST, latest=True), _Frames[_Kept](_WANTED, latest=True)
 
     def feed(self, parts: Sequence[Part]) -> None:
         """Keep frames of the next parts."""
         self._before, self._latest = self._latest, list(parts)
         for part in parts:
             opcodes = part.header.opcode
-            for row in np.flatnonzero(_TURNING[opcodes] & (part.length <= _LONGEST)).tolist():
-                self._keep(part, row)
-            noops = np.flatnonzero((opcodes == DCP_NOOP) & (part.length <= _LONGEST))
-            for row in noops[-_WANTED:].tolist():
-                self._noops[part.first + row] = _kept(part, row)
-                if len(self._noops) > _WANTED:
-                    self._noops.popitem(last=False)
-
-    def _keep(self, part: Part, row: int) -> None:
-        number, size = part.first + row, int(part.length[row])
-        if len(self._first) < _FIRST and not self._last and self._first_bytes + size <= _BYTES:
-            self._first[number] = _kept(part, row)
-            self._first_bytes += size
-            return
-        self._last[number] = _kept(part, row)
-        self._last_bytes += size
-        while len(self._last) > _LAST or self._last_bytes > _BYTES:
-            self._last_bytes -= self._last.popitem(last=False)[1][0].length
+            short = part.length <= _LONGEST
+            for row in np.flatnonzero(_TURNING[opcodes] & short).tolist():
+                frame = part.first + row, int(part.length[row]), _kept(part, row)
+                if not self._first.keep(*frame):
+                    self._last.keep(*frame)
+            for row in np.flatnonzero((opcodes == DCP_NOOP) & short)[-_WANTED:].tolist():
+                self._noops.keep(part.first + row, int(part.length[row]), _kept(part, row))
 
     def want(self, number: int) -> None:
         """Keep a frame, if it is in the latest parts."""
-        if number in self._wanted or len(self._wanted) >= _WANTED:
+        if self._wanted.get(number) is not None:
             return
         for part in (*self._latest, *self._before):
             if part.first <= number < part.first + len(part):
                 record = part.record(number - part.first)
-                weight = len(record.frame.raw.data) + _FIELD * len(record.frame.fields)
-                if self._wanted_bytes + weight <= _BYTES:
-                    self._wanted[number] = record
-                    self._wanted_bytes += weight
+                size = len(record.frame.raw.data) + _FIELD * len(record.frame.fields)
+                self._wanted.keep(number, size, record)
 
     def forget_parts(self) -> None:
         """Forget the parts, once none of their frames can be requested."""

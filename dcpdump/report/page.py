@@ -3,19 +3,16 @@
 import json
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterator
 from hashlib import sha256
 from importlib.resources import files
 
 from dcpdump import __version__
 from dcpdump.check.rule import Severity
+from dcpdump.render.diagnosis import holds
 from dcpdump.report import details, tables, timeline, troubles, vbuckets
 from dcpdump.report.context import Context
-from dcpdump.report.draw import day, size, zone_name
 from dcpdump.report.html import Markup, element
-from dcpdump.spec.statuses import ROLLBACK
-from dcpdump.streams.wording import span
-from dcpdump.text import counted, measured
+from dcpdump.text import counted
 
 #: The largest page: beyond it frames are dropped first, then streams, then maps.
 MOST = 5_000_000
@@ -114,31 +111,8 @@ def _hash(text: str) -> str:
 
 def _header(context: Context) -> Markup:
     """Return the head of the page: which capture, when, how much."""
-    facts = element("p", [element("span", words) for words in _facts(context)], class_="facts")
+    facts = element("p", [element("span", words) for words in holds(context.evidence)], class_="facts")
     return element("header", element("h1", context.wish.title), facts, _data_note(context))
-
-
-def _facts(context: Context) -> Iterator[str]:
-    evidence, times = context.evidence, context.times
-    if times is not None:
-        begin, end = day(times.first_ns), day(times.last_ns)
-        until = times.label(times.last_ns) if begin == end or times.length > 86_400 * 10**9 else end
-        start = times.label(times.first_ns)
-        first_zone, zone = zone_name(times.first_ns), zone_name(times.last_ns)
-        changed = f" {first_zone}" if first_zone != zone else ""
-        yield f"{begin} {start}{changed} – {until} {zone} ({span(times.length)})"
-    yield f"{counted(evidence.ledger.frames, 'frame')} in {counted(evidence.counters.packets, 'packet')}"
-    yield size(evidence.frame_bytes)
-    yield counted(len(evidence.connections), "connection")
-    yield counted(evidence.streams, "stream")
-    rollbacks = sum(stream.requests.count(ROLLBACK) for stream, _ in evidence.judged) + evidence.evicted.rollbacks
-    if rollbacks:
-        yield counted(rollbacks, "rollback")
-    lost = evidence.tally.lost
-    if evidence.carved:
-        yield "carved: only chosen packets are in it"
-    if lost.gaps or not evidence.carved:
-        yield f"{measured(lost.bytes, lost.unknown)} lost" if lost.gaps else "nothing lost"
 
 
 def _data_note(context: Context) -> Markup | None:

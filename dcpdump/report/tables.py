@@ -1,28 +1,30 @@
 """Make the tables of a page: streams, findings, messages, losses."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule, Severity
-from dcpdump.diagnosis.trouble import Command, Judged
+from dcpdump.diagnosis.trouble import Command
 from dcpdump.dissect import PAYLOAD_WORDS, payload
 from dcpdump.render.column import INT, Column
-from dcpdump.render.statistics import kind_name
+from dcpdump.render.findings import FINDINGS
+from dcpdump.render.statistics import MESSAGES, CountedRow, kinds_of
 from dcpdump.render.streams import STREAMS, StreamRow
-from dcpdump.report.context import Context, row, section, table
-from dcpdump.report.draw import size
+from dcpdump.report.context import Context, folded, section, table
 from dcpdump.report.gathered import LostBytes
-from dcpdump.report.html import Markup, element
+from dcpdump.report.html import Child, Markup, element
 from dcpdump.streams.wording import clock
 from dcpdump.text import counted
 
 # -- the table of streams: those in trouble first, to be filtered and sorted --------------------------
 
 MOST_STREAMS = 2_000
-_MESSAGES = Column[StreamRow](get=lambda row: sum(row.stream.traffic.counts), head="messages", type=INT)
-_BYTES = replace(STREAMS["bytes"], text=None)  # 0 too
-_STREAM_COLUMNS = [*STREAMS.some("conn client vb sid asked from..to last-seqno lag"), _MESSAGES, _BYTES]
+_STREAMS = (
+    *STREAMS.some("conn client vb sid asked from..to last-seqno lag"),
+    Column[StreamRow](get=lambda row: sum(row.stream.traffic.counts), head="messages", type=INT),
+    replace(STREAMS["bytes"], text=None),  # 0 too
+    STREAMS["verdict"],
+)
 
 
 def streams(context: Context, most: int) -> Markup | None:
@@ -30,60 +32,38 @@ def streams(context: Context, most: int) -> Markup | None:
     judged = sorted(context.evidence.judged, key=lambda each: each[1].rank)
     if not judged:
         return None
-    shown = judged[:most]
-    with_ids = any(stream.stream_id for stream, _ in shown)
-    columns = [each for each in _STREAM_COLUMNS if with_ids or each.name != "sid"]
-    heads = [*(_head(each.head, _numeric(each)) for each in columns), _head("verdict", False)]
-    rest = context.evidence.streams - len(shown)
+    shown = [StreamRow(*each, context.evidence.now_ns) for each in judged[:most]]
+
+    def verdict(row: StreamRow) -> Child:
+        number = context.dialogues.get(row.stream)
+        return row.verdict.text if number is None else element("a", row.verdict.text, href=f"#dialogue-{number}")
+
+    field = element("input", type="search", data_filter="stream-rows", aria_label="Filter streams")
     return section(
         "streams",
         "Streams",
         element(
             "p",
-            element(
-                "label",
-                "Filter ",
-                element("input", type="search", data_filter="stream-rows", aria_label="Filter streams"),
-            ),
+            element("label", "Filter ", field),
             " ",
-            element("output", f"{counted(len(shown), 'stream')}", data_count=True),
+            element("output", counted(len(shown), "stream"), data_count=True),
             class_="filter",
         ),
-        element(
-            "div",
-            element(
-                "table",
-                element("thead", element("tr", heads)),
-                element("tbody", [_stream_row(context, each, columns) for each in shown], id="stream-rows"),
-                class_="sortable",
-            ),
-            class_="wide",
+        table(
+            _STREAMS,
+            shown,
+            {"verdict": verdict},
+            lambda row: {"class_": "trouble"} if row.verdict.trouble else {},
+            sortable="stream-rows",
         ),
-        context.more(rest, Command("streams")),
+        context.more(context.evidence.streams - len(shown), Command("streams")),
     )
-
-
-def _head(name: str, numeric: bool) -> Markup:
-    button = element("button", name, type="button")
-    return element("th", button, scope="col", aria_sort="none", class_="num" if numeric else None)
-
-
-def _numeric(column: Column[StreamRow]) -> bool:
-    return column.is_right or column.key == "connection"
-
-
-def _stream_row(context: Context, judged: Judged, columns: Sequence[Column[StreamRow]]) -> Markup:
-    stream, verdict = judged
-    row = StreamRow(stream, verdict, context.evidence.now_ns)
-    number = context.dialogues.get(stream)
-    said = element("a", verdict.text, href=f"#dialogue-{number}") if number is not None else verdict.text
-    cells = [element("td", each.cell(row), class_="num" if _numeric(each) else None) for each in columns]
-    return element("tr", [*cells, element("td", said)], class_="trouble" if verdict.trouble else None)
 
 
 # -- findings, by rule, worst first, each with its frame ----------------------------------------------
 
 _MOST_FINDINGS = 30
+_FINDINGS = FINDINGS.some("frame time conn vb sid more message")
 _ORDER = (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO, Severity.UNKNOWN)
 
 
@@ -107,57 +87,55 @@ def _rule(context: Context, rule: Rule, group: list[tuple[Finding, int]]) -> Mar
     count = sum(1 + more for _, more in group)
     worst = group[0][0].severity
     shown = group[:_MOST_FINDINGS]
-    rows = [_finding_row(context, finding, more) for finding, more in shown]
     rest = count - sum(1 + more for _, more in shown)
-    return element(
-        "details",
-        element(
-            "summary",
+    return folded(
+        f"rule-{rule.code}",
+        (
             element("span", worst.value, class_=f"label {worst.value}"),
             element("b", f" {rule.title} "),
             element("span", f"{rule.code}, {count:,}", class_="detail"),
         ),
         element("p", f"Source: {rule.source}", class_="detail") if rule.source else None,
-        table(("frame", "time", "where", "what"), rows),
+        table(_FINDINGS, shown, {"frame": lambda row: context.frame(row[0].frame, f"{row[0].frame:,}")}),
         context.more(rest, Command("check", ("--select", rule.code))),
-        id=f"rule-{rule.code}",
         open=worst is Severity.VIOLATION,
     )
-
-
-def _finding_row(context: Context, finding: Finding, more: int) -> Markup:
-    where = f"c{finding.connection}" + ("" if finding.vbucket is None else f" vb {finding.vbucket}")
-    text = finding.message + (f" [no verdict: {finding.reason}]" if finding.reason else "")
-    again = f" … {more:,} more like this" if more else ""
-    return row(context.frame(finding.frame, f"{finding.frame:,}"), clock(finding.ts_ns), where, text + again)
 
 
 # -- messages: how many of each there are, and their bytes as bars ------------------------------------
 
 _MOST_MESSAGES = 40
+_MESSAGES = (*MESSAGES.some("message frames bytes share"), Column[CountedRow](head=""))
 
 
 def messages(context: Context) -> Markup | None:
     """Return the section; None where there are no frames."""
-    kinds = sorted(context.gathered.statistics.kinds.items(), key=lambda each: -each[1].bytes)
+    kinds = sorted(kinds_of(context.gathered.statistics), key=lambda row: -row.amount.bytes)
     if not kinds:
         return None
-    most = kinds[0][1].bytes
-    rows = [
-        row(kind_name(kind), f"{amount.frames:,}", size(amount.bytes), _bar(100 * amount.bytes / max(1, most)))
-        for kind, amount in kinds[:_MOST_MESSAGES]
-    ]
-    return section("messages", "Messages", table(("message", "frames", "bytes", ""), rows))
+    shown, most = kinds[:_MOST_MESSAGES], max(1, kinds[0].amount.bytes)
+
+    def bar(row: CountedRow) -> Markup:
+        width = f"{max(100 * row.amount.bytes / most, 0.2):.1f}%"
+        drawn = element("rect", width=width, height="100%", class_="area hue0")
+        return element("svg", drawn, class_="bar", aria_hidden="true")
+
+    rest = context.more(len(kinds) - len(shown), Command("stats"))
+    return section("messages", "Messages", table(_MESSAGES, shown, {"": bar}), rest)
 
 
-def _bar(percent: float) -> Markup:
-    bar = element("rect", width=f"{max(percent, 0.2):.1f}%", height="100%", class_="area hue0")
-    return element("div", element("svg", bar, class_="bar", aria_hidden="true"))
-
+# -- losses: where every byte went, and each gap ------------------------------------------------------
 
 _MOST_GAPS = 200
 _PAYLOAD = PAYLOAD_WORDS | {"skipped": "skipped, as they are no frames", "retransmitted": "sent again"}
-_GAP_HEADS = ("time", "conn", "from", "offset", "bytes", "why")
+_GAPS = (
+    Column[LostBytes](head="time", text=lambda gap: clock(gap.ts_ns)),
+    Column[LostBytes](head="conn", text=lambda gap: str(gap.connection), right=True),
+    Column[LostBytes](head="from"),
+    Column[LostBytes](head="offset", get=lambda gap: gap.offset, type=INT),
+    Column[LostBytes](head="bytes", text=lambda gap: "?" if gap.length is None else f"{gap.length:,}", right=True),
+    Column[LostBytes](head="why", text=lambda gap: gap.reason),
+)
 
 
 def losses(context: Context) -> Markup:
@@ -170,7 +148,7 @@ def losses(context: Context) -> Markup:
         "Losses",
         element("p", _balance(context)),
         element("ul", [element("li", text) for text in damage]) if damage else None,
-        table(_GAP_HEADS, [_gap_row(context, gap) for gap in gaps]) if gaps else None,
+        table(_GAPS, gaps, {"from": lambda gap: _sender(context, gap)}),
         context.more(more, Command("export", ("--tables", "gaps")), "more gaps"),
     )
 
@@ -189,14 +167,6 @@ def _balance(context: Context) -> str:
     return text + ("" if context.evidence.carved else "No byte is lost.")
 
 
-def _gap_row(context: Context, gap: LostBytes) -> Markup:
+def _sender(context: Context, gap: LostBytes) -> str:
     connection = context.evidence.ledger.connections.get(gap.connection)
-    ends = ("", "") if connection is None else (connection.src, connection.dst)
-    return row(
-        clock(gap.ts_ns),
-        f"c{gap.connection}",
-        ends[gap.direction],
-        f"{gap.offset:,}",
-        "?" if gap.length is None else f"{gap.length:,}",
-        gap.reason,
-    )
+    return "" if connection is None else (connection.src, connection.dst)[gap.direction]

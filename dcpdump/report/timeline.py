@@ -4,9 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dcpdump.batch.statistics import Distribution
 from dcpdump.check.rule import Severity
-from dcpdump.render.statistics import opcode_name
-from dcpdump.report.context import HUES, Context, head, hue, row, section, table
+from dcpdump.clock import clock_in_use
+from dcpdump.render.column import Column
+from dcpdump.render.statistics import LATENCIES, opcode_name
+from dcpdump.render.text_columns import bytes_text
+from dcpdump.report.context import HUES, Context, head, hue, section, table
 from dcpdump.report.draw import (
     WIDTH,
     DrawnMark,
@@ -18,14 +22,12 @@ from dcpdump.report.draw import (
     marks,
     picture,
     side_labels,
-    size,
     stairs,
     swatch,
     symbol,
-    zone_name,
 )
 from dcpdump.report.gathered import DECADES, PER_DECADE
-from dcpdump.report.html import Markup, element
+from dcpdump.report.html import Child, Markup, element
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import clock, name_stream, reason, reason_name, seqno, span, status
@@ -66,7 +68,7 @@ def timeline(context: Context) -> Markup | None:
         element("div", lanes, axis(times), class_="lanes"),
         element(
             "p",
-            f"{times.label(times.first_ns)} to {times.label(times.last_ns)} {zone_name(times.last_ns)}. "
+            f"{times.label(times.first_ns)} to {times.label(times.last_ns)} {clock_in_use().zone.name(times.last_ns)}. "
             f"Each point is the sum of {step}; "
             "heights grow with the square root, so that a burst does not flatten the rest; a lane has its own scale.",
             class_="caption",
@@ -87,11 +89,10 @@ def _lane(context: Context, each: ConnectionState, met: set[str]) -> Markup:
     shades = blocked_bands(times, each, _HEIGHT)
     if each.end.ts_ns is not None:
         shades.append(band(times, each.end.ts_ns, times.last_ns, _HEIGHT, "over", f"ended at {clock(each.end.ts_ns)}"))
-    label = (
-        f"connection {each.number}: {size(float(values.sum()))}, at most {size(rate)}/s; {counted(len(found), 'event')}"
-    )
+    sums = f"{bytes_text(float(values.sum()))}, at most {bytes_text(rate)}/s"
+    label = f"connection {each.number}: {sums}; {counted(len(found), 'event')}"
     drawn = picture(_HEIGHT, label, shades, area(values, _HEIGHT, most, hue(each)))
-    return lane(head(each, f"peak {size(rate)}/s"), drawn, marks(times, found), id=f"timeline-{each.number}")
+    return lane(head(each, f"peak {bytes_text(rate)}/s"), drawn, marks(times, found), id=f"timeline-{each.number}")
 
 
 def _others(context: Context, rest: list[ConnectionState]) -> Markup:
@@ -99,7 +100,7 @@ def _others(context: Context, rest: list[ConnectionState]) -> Markup:
     traffic = context.gathered.traffic
     values = traffic.added_up(each.number for each in rest)
     most = int(values.max(initial=0))
-    label = f"{counted(len(rest), 'connection')} more: {size(float(values.sum()))}"
+    label = f"{counted(len(rest), 'connection')} more: {bytes_text(float(values.sum()))}"
     return lane(
         element("div", element("b", f"{len(rest):,} more"), element("span", "added up", class_="name"), class_="head"),
         picture(_HEIGHT, label, area(values, _HEIGHT, most, "rest")),
@@ -193,8 +194,9 @@ def _flow_lane(context: Context, each: ConnectionState) -> Markup:
     blocked = window.blocked_ns(context.evidence.now_ns)
     if blocked:
         label += f"; blocked {span(blocked)}"
+    doubt = "unknown after lost bytes" if lost is not None else ""
     return lane(
-        head(each, size(buffer), counted(window.acks, "ack"), "unknown after lost bytes" if lost is not None else ""),
+        head(each, bytes_text(buffer), counted(window.acks, "ack"), doubt),
         picture(
             _FLOW_HEIGHT,
             label,
@@ -212,6 +214,7 @@ def _flow_lane(context: Context, each: ConnectionState) -> Markup:
 _LATENCY_HEIGHT = 180
 #: How many of the slowest responses of each kind are listed.
 SLOWEST = 3
+_LATENCIES = (*LATENCIES.some("request count p50 p90 p99 max"), Column[tuple[int, Distribution]](head="slowest"))
 
 
 def latency(context: Context) -> Markup | None:
@@ -252,10 +255,12 @@ def latency(context: Context) -> Markup | None:
             class_="lanes",
         ),
         table(
-            ("request", "answers", "median", "99 %", "slowest"), [_latency_row(context, opcode) for opcode in opcodes]
+            _LATENCIES,
+            [(opcode, context.gathered.statistics.latencies[opcode]) for opcode in opcodes],
+            {"slowest": lambda row: _slowest(context, row[0])},
         ),
         lead="How long answers took, on a logarithmic scale. A dot stands for all that took about as long within "
-        f"{span(found.axis.step_ns)}.",
+        f"{span(found.axis.step_ns)}. The numbers of the table are microseconds.",
     )
 
 
@@ -279,11 +284,7 @@ def _scale(low: int, high: int) -> Markup:
     )
 
 
-def _latency_row(context: Context, opcode: int) -> Markup:
-    found = context.gathered.statistics.latencies.get(opcode)
-    cells = ["", "", ""]
-    if found is not None:
-        cells = [f"{found.count:,}", *(span(found.percentile(percent) * 1000) for percent in (50, 99))]
+def _slowest(context: Context, opcode: int) -> Child:
+    """Return links to the slowest responses."""
     slowest = context.gathered.latencies.slowest[opcode][:SLOWEST]
-    links = [(", " * (at > 0), context.frame(each.frame, span(each.latency_ns))) for at, each in enumerate(slowest)]
-    return row(opcode_name(opcode), *cells, links)
+    return [(", " * (at > 0), context.frame(each.frame, span(each.latency_ns))) for at, each in enumerate(slowest)]

@@ -1,9 +1,11 @@
 """Make the first section: the troubles, worst first, each with the command and the section that show more."""
 
+from collections.abc import Sequence
+
 from dcpdump.diagnosis.diagnosis import COMMAND, DiagnosisOutcome, behind
 from dcpdump.diagnosis.trouble import Command, Trouble
 from dcpdump.report.context import Context, section
-from dcpdump.report.html import Markup, element
+from dcpdump.report.html import Child, Markup, element
 from dcpdump.streams.causes import Situation
 
 _MOST = 20
@@ -32,8 +34,8 @@ def verdict(context: Context) -> Markup:
         else element("p", found.conclusion, class_=f"conclusion {found.outcome.value}"),
         element("ol", [_trouble(context, each) for each in shown], class_="troubles") if shown else None,
         context.more(rest, Command("diagnose", ("--all",))),
-        _behind(context),
-        _unjudged(context),
+        _list("Lag", [(each.text, None) for each in behind(context.evidence)[:_MOST]], _command(context, COMMAND)),
+        _list("Not judged", [(each.text, _command(context, each.command)) for each in found.unjudged]),
         lead=f"{found.looked_at}." if found.outcome is DiagnosisOutcome.WRONG else "",
     )
 
@@ -41,13 +43,13 @@ def verdict(context: Context) -> Markup:
 def _trouble(context: Context, trouble: Trouble) -> Markup:
     return element(
         "li",
-        element("span", trouble.situation.label if trouble.wrong else "note", class_="label"),
+        element("span", trouble.label, class_="label"),
         element(
             "div",
             element("b", trouble.text),
             " ",
             element("span", "; ".join(filter(None, (trouble.detail, *trouble.follows))), class_="detail"),
-            element("code", context.line(trouble.command), class_="command"),
+            _command(context, trouble.command),
             class_="said",
         ),
         _link(context, trouble),
@@ -80,19 +82,11 @@ def _pictured(context: Context, section: str, number: int) -> bool:
     return section != "flow" or number in context.gathered.levels.rows
 
 
-def _behind(context: Context) -> Markup | None:
-    """Return the consumers that are behind."""
-    rows = [element("li", each.text) for each in behind(context.evidence)[:_MOST]]
-    command = element("code", context.line(COMMAND), class_="command")
-    return element("div", element("h3", "Lag"), element("ul", rows), command, class_="unjudged") if rows else None
+def _command(context: Context, command: Command | None) -> Markup | None:
+    return None if command is None else element("code", context.line(command), class_="command")
 
 
-def _unjudged(context: Context) -> Markup | None:
-    """Return the questions that the capture cannot answer."""
-    rows = [
-        element(
-            "li", each.text, element("code", context.line(each.command), class_="command") if each.command else None
-        )
-        for each in context.found.unjudged
-    ]
-    return element("div", element("h3", "Not judged"), element("ul", rows), class_="unjudged") if rows else None
+def _list(title: str, rows: Sequence[Sequence[Child]], *after: Child) -> Markup | None:
+    """Return a list below its title; None without rows."""
+    items = element("ul", [element("li", row) for row in rows])
+    return element("div", element("h3", title), items, after, class_="unjudged") if rows else None

@@ -9,7 +9,7 @@ import numpy as np
 from dcpdump.batch.gather import Array
 from dcpdump.batch.traffic_over_time import OTHERS, TrafficOverTime
 from dcpdump.report.context import Context, section
-from dcpdump.report.draw import WIDTH, Colour, TimeAxis, axis, band, lane, png, side_labels, swatch
+from dcpdump.report.draw import WIDTH, Colour, TimeAxis, axis, band, lane, picture, png, side_labels, swatch
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.identity import Owner, alike, host, owners, same
 from dcpdump.streams.state import ConnectionState
@@ -190,19 +190,7 @@ def _image(found: Map, cells: np.ndarray, label: str, hits: Sequence[Markup], ki
     source = f"data:image/png;base64,{b64encode(png(cells, COLOURS)).decode()}"
     image = element("image", href=source, width=WIDTH, height=height, preserveAspectRatio="none")
     size = "few" if height <= 12 else "some" if len(found.vbuckets) <= _FEW else "many"
-    return element(
-        "svg",
-        image,
-        hits,
-        viewBox=f"0 0 {WIDTH} {height}",
-        preserveAspectRatio="none",
-        role="img",
-        aria_label=label,
-        tabindex=0,
-        data_zoom=True,
-        data_map=kind,
-        class_=f"plot map {size}",
-    )
+    return picture(height, label, image, hits, kind=f"plot map {size}", map=kind)
 
 
 def _hits(times: TimeAxis, group: Sequence[ConnectionState], found: Map) -> Iterator[Markup]:
@@ -270,14 +258,11 @@ def _multiple(context: Context, times: TimeAxis, stream: Stream) -> Markup | Non
     shade = [band(times, over, times.last_ns, height, "over", "ended")] if over is not None else []
     label = f"vb {stream.vbucket}: seqno {low:,} to {high:,}"
     number = context.dialogues[stream]
-    box = f"0 0 {WIDTH} {height}"
     return element(
         "div",
         element("a", element("b", f"vb {stream.vbucket}"), f" c{connection.number}", href=f"#dialogue-{number}"),
         element("span", context.verdicts[stream].text, class_="detail"),
-        element(
-            "svg", shade, line, viewBox=box, preserveAspectRatio="none", class_="small", role="img", aria_label=label
-        ),
+        picture(height, label, shade, line, kind="small"),
         element("span", f"{low:,} … {high:,}", class_="range"),
         class_="multiple",
     )

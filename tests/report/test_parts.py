@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from dcpdump.batch.block import BLOCK_BYTES
 from dcpdump.batch.traffic_over_time import TrafficOverTime
-from dcpdump.clock import Clock, writing_times, zone_of
+from dcpdump.clock import UTC, Clock, clock_in_use, writing_times, zone_of
 from dcpdump.escape import safe
 from dcpdump.report import vbuckets
-from dcpdump.report.draw import DrawnMark, TimeAxis, area, marks, png, zone_name
+from dcpdump.report.draw import DrawnMark, TimeAxis, area, marks, png
 from dcpdump.report.gathered import Gathered, Levels
 from dcpdump.report.html import element
 from dcpdump.report.page import in_script
@@ -102,10 +102,10 @@ def test_an_axis_is_in_the_zone_in_use_and_knows_when_its_clocks_are_changed() -
     with writing_times(Clock(zone=zone_of("Europe/Berlin")), None, None):
         (begins, summer), (change, winter) = times.offsets()
         assert (times.ticks()[0].label, times.ticks()[1].label[-5:]) == ("09-16 03:00", "00:00")
-        assert [zone_name(each) for each in times] == ["UTC+02:00", "UTC+01:00"]
+        assert [clock_in_use().zone.name(each) for each in times] == ["UTC+02:00", "UTC+01:00"]
     assert (begins, summer, winter) == (times.first_ns, 7200 * SECOND, 3600 * SECOND)
     assert 0 <= change - changed <= 1_000_000
-    assert (times.offsets(), zone_name(changed)) == ([(times.first_ns, 0)], "UTC")
+    assert (times.offsets(), UTC.name(changed)) == ([(times.first_ns, 0)], "UTC")
 
 
 def test_no_event_is_dropped_however_near_they_are() -> None:
