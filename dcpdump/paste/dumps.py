@@ -1,8 +1,9 @@
 """Read bytes that stand behind their offsets: dumps, character dumps, the specification's grids and tables.
 
-xxd, hexdump -C, od, Wireshark, tcpdump, debuggers, Netty: a dump is rows of cells behind offsets that follow one
-another. The dumps of a page are found, and what is not contiguous is kept apart. A dump with lines missing, and a page
-with bytes outside its dumps, is refused or left to other forms: nothing is dropped silently.
+xxd, hexdump -C, od, Wireshark, tcpdump, debuggers, Netty: a dump is rows of cells behind offsets. A row has as many
+bytes as the next offset says, and a run of rows begins where another ends, at 0 or at an address. Runs that do not
+follow one another are kept apart. A dump with lines missing, and a page with bytes outside its dumps, is refused or
+left to other forms: nothing is dropped silently.
 """
 
 import re
@@ -144,15 +145,37 @@ def apart(tail: str) -> bool:
 
 
 class Run(NamedTuple):
-    """A contiguous piece of a dump, decoded."""
+    """Bytes that follow one another, and the offset of the first."""
 
+    line: int
     indent: int
     start: int
-    data: bytes
-    line: int
-    style: str
-    notes: tuple[str, ...]
+    data: bytearray
+    style: str = ""
+    notes: tuple[str, ...] = ()
     title: str = ""  # the line above
+
+    @property
+    def end(self) -> int:
+        """Return the offset that follows the last byte."""
+        return self.start + len(self.data)
+
+
+def _append(runs: list[Run], run: Run, what: str = "dump", printed: str = "") -> None:
+    """Append ``run`` to the one that it continues, else to the list; raise PasteError where lines are left out.
+
+    A dump may begin at an address, and have two directions that take turns; a grid or a table begins at 0.
+    """
+    latest = runs[: -3 if what == "dump" else -2 : -1]
+    above = [each for each in latest if each.end == run.start > 0]
+    if run.start and not above and (not runs[-1].start if runs else what != "dump"):
+        end = runs[-1].end if runs else 0
+        raise _lines_left_out(what, f"goes from byte {end} to byte {printed or run.start}", run.line)
+    for each in above:
+        if each.indent == run.indent:
+            each.data.extend(run.data)
+            return
+    runs.append(run)
 
 
 def _read_run(rows: list[Row]) -> Run | None:
@@ -161,14 +184,11 @@ def _read_run(rows: list[Row]) -> Run | None:
         return None
     # Numbers that are not hexadecimal are a dump's only after an offset that cannot be one of them.
     certain = len(rows[0].offset) >= 6 or rows[0].mark in (":", "<", "|")
-    for kind in _KINDS if certain else (HEX,):
-        for base in _bases(rows):
-            run = _read_as(rows, kind, base)
-            if run is not None:
-                return run
-    if certain:
+    ways = ((kind, base) for kind in (_KINDS if certain else (HEX,)) for base in _bases(rows))
+    run = next((found for kind, base in ways if (found := _read_as(rows, kind, base))), None)
+    if run is None and certain:
         _refuse_words(rows)
-    return None
+    return run
 
 
 def _bases(rows: list[Row]) -> Iterator[int]:
@@ -183,28 +203,28 @@ def _bases(rows: list[Row]) -> Iterator[int]:
 def _read_as(rows: list[Row], kind: _Kind, base: int) -> Run | None:
     data = bytearray()
     start = int(rows[0].offset, base)
-    columns: list[_Cell] = []  # of the last row that was whole
+    columns: list[_Cell] = []  # of the last row that was complete
     guttered = squeezed = False
     words: list[tuple[list[_Cell], str]] = []
-    for index, r in enumerate(rows):
-        following = next((n for n in rows[index + 1 : index + 3] if n.rest is not None), None)
+    for above, r, below in zip((None, *rows), rows, (*rows[1:], None), strict=False):
         if r.rest is None:
-            if following is None:
+            if below is None:
                 raise _ends_in_repeats(r.line)
+            squeezed = True
+            continue
+        missing = int(r.offset, base) - start - len(data)
+        if missing and above and above.rest is None:
             width = len(_bytes_of(columns))
-            missing = int(following.offset, base) - start - len(data)
             if not width or missing < 0 or missing % width or len(data) + missing > LIMIT:
                 return None
             data += data[-width:] * (missing // width)
-            squeezed = True
-            continue
-        if int(r.offset, base) - start != len(data):
+        elif missing:
             return None
         if not r.rest.strip():
             continue  # the closing offset
         row_cells = cells(r.rest, kind)
-        if measured := following is not None and rows[index + 1].rest is not None:
-            taken = _exactly(row_cells, int(following.offset, base) - int(r.offset, base))
+        if measured := below is not None and below.rest is not None:
+            taken = _exactly(row_cells, int(below.offset, base) - int(r.offset, base))
         else:
             taken = _last(r.rest, row_cells, columns, guttered)
         if not taken:
@@ -222,8 +242,8 @@ def _read_as(rows: list[Row], kind: _Kind, base: int) -> Run | None:
     if not data:
         return None
     _refuse_swapped(rows[0], words, bytes(data))
-    notes = ["repeated lines ('*') filled in"] if squeezed else []
-    return Run(rows[0].indent, start, bytes(data), rows[0].line, _style(rows[0], kind, words), tuple(notes))
+    notes = ("repeated lines ('*') filled in",) * squeezed
+    return Run(rows[0].line, rows[0].indent, start, data, _style(rows[0], kind, words), notes)
 
 
 def _ends_in_repeats(line: int) -> PasteError:
@@ -398,9 +418,8 @@ def _refuse_later_end(row: Row, first: Row, run: Run) -> None:
     alike = row.indent == first.indent and len(row.offset) == len(first.offset) >= 7
     if row.rest is None or row.rest.strip() or not alike:
         return
-    end = run.start + len(run.data)
-    if end not in [int(row.offset, base) for base in _bases([row])]:
-        raise _lines_left_out("dump", f"ends at offset {row.offset}, but byte {end} is the next", row.line)
+    if run.end not in [int(row.offset, base) for base in _bases([row])]:
+        raise _lines_left_out("dump", f"ends at offset {row.offset}, but byte {run.end} is the next", row.line)
 
 
 def _above(blocks: list[tuple[str, list[Row]]], found: Row) -> list[Row] | None:
@@ -428,7 +447,7 @@ def _may_be_dump(rows: list[Row], before: list[Run]) -> bool:
         return False  # "0x80 0x57": all of them are bytes
     if len(rows) > 1:
         return bool(first.mark) or len(digits) >= 3
-    if any(int(first.offset, 16) == run.start + len(run.data) for run in before[-3:]):
+    if any(int(first.offset, 16) == run.end for run in before[-3:]):
         return True
     return len(digits) >= 3 and (bool(first.mark) or not digits.strip("0"))
 
@@ -439,19 +458,6 @@ def _looks_broken(rows: list[Row]) -> bool:
     return aligned and len(first.offset) >= 4 and all(len(cells(r.rest, HEX)) >= 4 for r in rows[:2] if r.rest)
 
 
-def _append(runs: list[Run], run: Run) -> None:
-    """Append ``run`` to the piece that it continues, else to the list."""
-    latest = range(len(runs) - 1, max(-1, len(runs) - 3), -1) if run.start else range(0)
-    above = [at for at in latest if runs[at].start + len(runs[at].data) == run.start]
-    if latest and not above and not runs[-1].start:
-        raise _lines_left_out("dump", f"goes from byte {len(runs[-1].data)} to byte {run.start}", run.line)
-    for at in above:
-        if runs[at].indent == run.indent:
-            runs[at] = runs[at]._replace(data=runs[at].data + run.data)
-            return
-    runs.append(run)
-
-
 def read_dump(text: str) -> Pasted | None:
     """Return the bytes of every dump in ``text``, or None."""
     found = _find_dumps(text)
@@ -460,7 +466,7 @@ def read_dump(text: str) -> Pasted | None:
     derived = [run for run in found if _DERIVED.match(run.title)]  # made of the bytes of others
     runs = [run for run in found if run not in derived] or found
     notes = list(dict.fromkeys(note for run in runs for note in run.notes))
-    parts = with_reassembled([run.data for run in runs], [run.data for run in derived])
+    parts = with_reassembled(*([bytes(run.data) for run in each] for each in (runs, derived)))
     dropped = [run.title for run in derived if run.data not in parts]
     if dropped:
         notes.append(f"{counted(len(dropped), 'derived dump')} dropped ({dropped[0]})")
@@ -514,7 +520,7 @@ def read_characters(text: str) -> Pasted | None:
         sizes = {line: size for line, size in sizes.items() if size < longest + 16}
         full = [r if r.rest is None else r._replace(rest=_in_hex(r.rest.ljust(4 * sizes.get(r.line, 0)))) for r in rows]
         if run := _read_as(full, HEX, base):
-            return Pasted("od -c", (run.data,), run.notes)
+            return Pasted("od -c", (bytes(run.data),), run.notes)
     return None
 
 
@@ -546,28 +552,6 @@ def read_text_column(text: str) -> Pasted | None:
 # no grid: it repeats the same frame, and where the two differ the grid has the bytes.
 
 
-class _Piece(NamedTuple):
-    """The bytes of one line, the offset that is printed there, if there is one, and the numbers that this may be."""
-
-    line: int
-    offset: str
-    at: tuple[int, ...]
-    data: bytes
-
-
-def _in_order(pieces: Iterable[_Piece], what: str) -> tuple[bytes, ...]:
-    """Return pieces as parts, each of which begins at 0; raise PasteError where one is missing."""
-    parts: list[bytearray] = []
-    for line, offset, at, data in pieces:
-        length = len(parts[-1]) if parts else 0
-        if 0 in at or not (parts or at):
-            parts.append(bytearray())
-        elif at and length not in at:
-            raise _lines_left_out(what, f"goes from byte {length} to byte {offset}", line)
-        parts[-1] += data
-    return tuple(map(bytes, parts))
-
-
 _GRID_OFFSET = lazy_pattern(r"(?:0[xX])?[0-9A-Fa-f]{1,8}$")
 _CELL = lazy_pattern(
     r"[ \t]*`?(?P<bytes>0[xX](?:[0-9a-fA-F]{2})+|[0-9a-fA-F]{2}(?:[ \t]+[0-9a-fA-F]{2})*)`?[ \t]*"
@@ -590,7 +574,7 @@ def read_grid(text: str) -> Pasted | None:
     spelled = _SPELLED.search(text) is not None
     if text.count("|") < 4 or not (spelled or _GRID_RULER.search(text)):
         return None
-    pieces: list[_Piece] = []
+    runs: list[Run] = []
     words = cut = 0
     in_words = False  # in a drawing that says what the bytes mean
     for number, line in enumerate(text.split("\n"), 1):
@@ -608,25 +592,27 @@ def read_grid(text: str) -> Pasted | None:
             position = cell.end()
             prefixed = prefixed or cell["bytes"][:2] in PREFIXES
         are_bytes = data and "|" not in cells[position:] and (prefixed or not spelled)
-        is_open, at = bool(pieces) and not in_words, _offsets(offset)
+        is_open, at = bool(runs) and not in_words, _offsets(offset)
         if is_open and not are_bytes and _SPELLED.search("|" + cells):
             odd = cells[position:].split("|")[0].strip(" \t`")
             if odd:
-                raise odd_byte(odd, number, pieces[-1].data[-3:].hex(" "))
+                raise odd_byte(odd, number, runs[-1].data[-3:].hex(" "))
         if are_bytes and (0 in at or not in_words):
-            pieces.append(_Piece(number, offset, at, bytes(data)))
+            end = runs[-1].end if runs else 0
+            start = next((each for each in (0, end) if each in at), (*at, end)[0])
+            _append(runs, Run(number, 0, start, data), "grid", offset)
             in_words = False
         elif offset:
             words += 1
             cut += is_open and 0 not in at
             in_words = True
-    parts = _in_order(pieces, "grid")
     fields = sum(bool(_TABLE_FIELD.match(line)) for line in text.split("\n"))
     notes = {
         f"{counted(fields, 'line')} of field list ignored": fields,
         f"{counted(cut, 'grid')} read up to the row that has words instead of bytes": cut,
         f"{counted(words, 'grid row')} without bytes skipped": words,
     }
+    parts = tuple(bytes(run.data) for run in runs)
     return Pasted("spec byte grid", parts, tuple(note for note, holds in notes.items() if holds)) if parts else None
 
 
@@ -641,16 +627,16 @@ _GRID = "the table leaves bytes out here: paste the frame's hex or byte grid"
 
 def read_table(text: str) -> Pasted | None:
     """Return the bytes in a table ``Field (offset) (value)``, or None when there is no such table."""
-    pieces: list[_Piece] = []
+    runs: list[Run] = []
     for number, line in enumerate(text.split("\n"), 1):
         if field := _TABLE_FIELD.match(line):
             first = int(field["first"])
-            if first and not pieces:
+            if first and not runs:
                 return None
             width = int(field["last"] or first) - first + 1
             value = _value(field["value"], width, f"line {number}: {line.strip()[:60]}")
-            pieces.append(_Piece(number, field["first"], (first,), value))
-    parts = _in_order(pieces, "table")
+            _append(runs, Run(number, 0, first, bytearray(value)), "table")
+    parts = tuple(bytes(run.data) for run in runs)
     if not parts or min(map(len, parts)) < 8:
         return None
     return Pasted("field table", parts, ("read from the table of fields: no grid",))
