@@ -29,12 +29,12 @@ _PADDED = 46  # the smallest payload of an Ethernet frame: a shorter one is fill
 TCPDUMP = lazy_pattern(r"^\s*(?:\S+ ){0,3}(?:\S+ +(?:In|Out|[BMP]) +)?IP6? .{3,200} > .{3,200}: ", re.M)
 
 
-def link_type(data: bytes, *, cut: bool = False) -> tuple[int, int] | None:
-    """Return the link type of a packet and its length on the wire, or None when ``data`` is not a TCP packet.
+def _packet(data: bytes, number: int = 1, *, cut: bool = False) -> Packet | None:
+    """Return ``data`` as a TCP packet, or None when it is anything else.
 
     ``cut``: a capture may have kept only the head of the packet, so it may be shorter than it says.
     """
-    for link in _LINKS:
+    for link in () if is_complete(data) else _LINKS:
         found = strip(link, data)
         if isinstance(found, str):
             continue
@@ -44,7 +44,7 @@ def link_type(data: bytes, *, cut: bool = False) -> tuple[int, int] | None:
             continue
         exact = datagram.end == len(data) or len(data) - at <= _PADDED
         if exact and (cut or not datagram.missing):
-            return link, len(data) + datagram.missing
+            return Packet(number, None, link, data, len(data) + datagram.missing)
     return None
 
 
@@ -59,12 +59,12 @@ def without_packets(pasted: Pasted, heading: str = "") -> Pasted:
     frames: list[bytes] = []
     others = 0
     for data in pasted.parts:
-        link = None if is_complete(data) else link_type(data, cut=from_tcpdump)
-        if link is None:
-            frames += [data] if is_complete(data) else []
-            others += not is_complete(data)
+        if packet := _packet(data, len(packets) + 1, cut=from_tcpdump):
+            packets.append(packet)
+        elif is_complete(data):
+            frames.append(data)
         else:
-            packets.append(Packet(len(packets) + 1, None, link[0], data, link[1]))
+            others += 1
     if not packets:
         if from_tcpdump and not any(map(begins_frame, pasted.parts)):
             raise PasteError(
@@ -94,22 +94,17 @@ def with_reassembled(packets: Sequence[bytes], reassembled: Iterable[bytes]) -> 
     Such a frame replaces the packet that it ends with, if that holds nothing else.
     """
     frames = list(islice(filter(is_complete, reassembled), _REASSEMBLED))
-    payloads = {at: data for at, packet in enumerate(packets) if (data := _payload(packet))} if frames else {}
-    if not payloads:
+    segments = [_packet(data) for data in packets] if frames else []
+    carried = [b"".join(_streams([segment])[0]) if segment else b"" for segment in segments]
+    if not any(carried):
         return tuple(packets)
     streams = without_packets(Pasted("", tuple(packets))).parts
     found = list(packets)
     for frame in frames:
         if not any(frame in part for part in streams):
-            last = max((at for at, data in payloads.items() if frame.endswith(data)), default=len(found))
+            last = max((at for at, data in enumerate(carried) if data and frame.endswith(data)), default=len(found))
             found[last : last + 1] = [frame]
     return tuple(found)
-
-
-def _payload(data: bytes) -> bytes:
-    """Return what a packet carries; nothing of what is none."""
-    link = None if is_complete(data) else link_type(data)
-    return b"" if link is None else b"".join(_streams([Packet(1, None, link[0], data, link[1])])[0])
 
 
 def _streams(packets: list[Packet]) -> tuple[list[bytes], list[str]]:
