@@ -2,7 +2,7 @@
 
 Begin with ``read_paste``: each form in ``FORMATS`` reads the complete text or declines. Before that, ``clipboard``
 removes quotes, prompts, line numbers and markup around the text. ``dumps`` reads rows behind offsets, ``packet_dumps``
-what has TCP/IP headers around it, ``numbers`` digits and separators, ``encodings`` base64 and escapes, ``literals``
+what has TCP/IP headers around it, ``encodings`` numbers, base64 and percent encoding, ``literals`` lists and strings of
 source code; ``logs`` searches for bytes in lines of other text. ``pasted`` has the result, and the refusals.
 
 Nothing is guessed: a text that can be read in two ways is refused with the reason and a way out; bytes are never added,

@@ -12,9 +12,10 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from dcpdump.errors import PasteError
+from dcpdump.paste.encodings import BARE, bytes_of
+from dcpdump.paste.literals import Digits, unescape
 from dcpdump.paste.packet_dumps import with_reassembled
 from dcpdump.paste.pasted import CUT, LIMIT, PREFIXES, Pasted, begins_frame, maybe_swapped, odd_byte, unprefixed
-from dcpdump.paste.spellings import BARE, Digits, bytes_of, unescape
 from dcpdump.startup import lazy_pattern
 from dcpdump.text import counted
 

@@ -1,8 +1,9 @@
-"""Read what is bytes and nothing else: digits and separators, base64, percent encoding, quoted-printable.
+"""Read what is bytes and nothing else: numbers and separators, base64, percent encoding, quoted-printable.
 
-Where every byte is spelled alike (0x80, 200#, %80 …) there is nothing to decide. Bare digits may be hexadecimal,
-decimal or octal: the reading that begins as a frame does is taken and noted; where that does not decide, the paste is
-refused. So is half a byte, and a word whose bytes may be swapped.
+One table has the spellings of numbers in all languages and tools. Where every byte is spelled alike (0x80, 200#, %80 …)
+there is nothing to decide. Bare digits may be hexadecimal, decimal or octal: the reading that begins as a frame does is
+taken and noted; where that does not decide, the paste is refused. So is half a byte, and a word whose bytes may be
+swapped.
 """
 
 import base64
@@ -28,9 +29,118 @@ from dcpdump.paste.pasted import (
     unprefixed,
     unwrapped,
 )
-from dcpdump.paste.spellings import BARE, begins_in_digits, bytes_of, spelled
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.startup import lazy_pattern
+from dcpdump.text import counted
+
+# -- numbers ------------------------------------------------------------------------------------------
+
+#: Bytes that do not say their base: what stands around them has to.
+BARE = {
+    base: lazy_pattern(pattern)
+    for base, pattern in ((2, "[01]{8}"), (8, "[0-3][0-7]{2}"), (10, r"-?\d{1,3}"), (16, "[0-9a-fA-F]{1,2}"))
+}
+_DIGITS = {2: "[01_]+", 8: "[0-7_]+", 16: "[0-9a-fA-F_]+"}
+#: Numbers in source code: what stands before the digits, their base, and what a paste of such bytes is called.
+_IN_CODE = (
+    ("0[xX]", 16, "0x bytes"),
+    ("0[bB]", 2, "0b binary"),
+    ("0o", 8, "octal after 0o"),
+    (r"16\#", 16, "hex after 16#"),
+    (r"2\#", 2, "binary after 2#"),
+    ("&[hH]", 16, "hex after &H"),
+    (r"\#?\$", 16, "hex after $"),
+    (r"\#[xX]", 16, "hex after #"),
+)
+_CODE_BYTE = {2: r"([01_]+)\#?(?!\w)", 8: r"([0-7]{1,3})(?!\w)", 16: r"([0-9a-fA-F]{1,2})[uU#]?(?!\w)"}
+#: Bytes that are all spelled alike: a pattern of one, with its digits; their base; and what such a paste is called.
+_BYTES = [
+    (lazy_pattern(pattern), base, name)
+    for pattern, base, name in (
+        *((before + _CODE_BYTE[base], base, name) for before, base, name in _IN_CODE),
+        (r"(?:0[bB]|(?<=[\s,;])(?=[01]{8}\b))([01_]+)", 2, "0b binary"),  # what follows the first may be without
+        (r"#([0-9a-fA-F]{1,2})\b", 16, "hex after #"),
+        (r"([0-9a-fA-F]{2,3})[hH]\b", 16, "hex with an h"),
+        (r"[xX]([0-9a-fA-F]{2})\b", 16, "hex after x"),
+        ("%([0-9a-fA-F]{2})", 16, "percent-encoded"),
+        (r"\\{1,2}[xX]\{?([0-9a-fA-F]{1,2})\}?", 16, "\\x escapes"),
+        (r"\\{1,2}u00([0-9a-fA-F]{2})", 16, "\\u escapes"),
+        (r"\\{1,2}u\{([0-9a-fA-F]{1,2})\}", 16, "\\u escapes"),
+        ("&#x([0-9a-fA-F]{1,2});", 16, "hex character references"),
+    )
+]
+_BETWEEN = lazy_pattern(r"[\s,;:|_/+-]*")
+_SUFFIX = r"\#?(?:\.toU?Byte(?:\(\))?|_?[ui](?:8|16|32|64|128|size)\b|uy\b|[uU]?[lLyY]{0,2}\b)"
+_PREFIXED = "|".join(before + _DIGITS[base] + "(?![0-9a-fA-F])" * (base == 2) for before, base, _ in _IN_CODE)
+#: A number in source code.
+NUMBER = rf"[-+]?(?:{_PREFIXED}|[0-9][0-9a-fA-F]*[hH]?){_SUFFIX}"
+_GROUPS = "|".join(f"{before}(?P<n{at}>{_DIGITS[base]}?)" for at, (before, base, _) in enumerate(_IN_CODE))
+_VALUE = lazy_pattern(rf"(?P<sign>[-+]?)(?:{_GROUPS}|(?P<h>[0-9][0-9a-fA-F]*)[hH]|(?P<plain>[0-9]+)){_SUFFIX}")
+
+
+def number(text: str) -> int | None:
+    """Return the value of a number in any language's spelling; None where its base is not known."""
+    shape = _VALUE.fullmatch(text)
+    if not shape:
+        return None
+    sign = -1 if shape["sign"] == "-" else 1
+    if plain := shape["plain"]:
+        return sign * int(plain) if len(plain) < 40 else None
+    of_base = ((shape[f"n{at}"], base) for at, (_, base, _) in enumerate(_IN_CODE))
+    digits, base = next((each for each in of_base if each[0]), (shape["h"], 16))
+    return sign * int(digits[:4400].replace("_", "") or "0", base)
+
+
+def bytes_of(tokens: Sequence[str], base: int = 10) -> bytes | None:
+    """Return numbers as bytes, negative ones as signed bytes; None when one is not a byte."""
+    values = [int(token, base) for token in tokens]
+    return bytes(value & 0xFF for value in values) if all(-128 <= value <= 255 for value in values) else None
+
+
+def spelled(text: str) -> tuple[str, bytes] | None:
+    """Return the bytes of a text in which each is spelled alike, and how; or None."""
+    for token, base, name in _BYTES:
+        digits = _digits_of(text, token)
+        data = _of_bits(digits, text) if base == 2 else bytes_of(digits, base)
+        if data:
+            return name, data
+    return None
+
+
+def _digits_of(text: str, token: "re.Pattern[str]") -> list[str]:
+    """Return the digits of a text in which each byte is one ``token``; nothing of another one."""
+    digits, position = list[str](), 0
+    while position < len(text):
+        found = token.match(text, position)
+        if not found:
+            return []
+        digits.append(found[1])
+        gap = _BETWEEN.match(text, found.end())
+        position = gap.end() if gap else found.end()
+    return digits
+
+
+def _of_bits(tokens: Sequence[str], text: str) -> bytes | None:
+    """Return the bytes of numbers in binary, each of whole bytes; None where they may be hexadecimal."""
+    data = bytearray()
+    for token in tokens:
+        bits = token.replace("_", "")
+        if bits and len(bits) % 8 and len(re.findall("0[bB]", text)) == len(tokens):
+            what = (
+                f"0b{token[:22]} is binary, and {counted(len(bits), 'bit')} make no whole bytes; or it is hexadecimal"
+            )
+            raise PasteError(what, "", "write all eight bits of each byte, or 0x before hexadecimal")
+        if not bits or len(bits) % 8:
+            return None
+        data += int(bits, 2).to_bytes(len(bits) // 8, "big")
+    return bytes(data)
+
+
+def begins_in_digits(text: str) -> bool:
+    """Return whether the first digits of a text begin a frame in hex."""
+    first = re.search(r"(?:0[xX])?([0-9a-fA-F]{1,2})", text)
+    return first is not None and begins_frame(bytes([int(first[1], 16)]))
+
 
 # -- bare numbers ---------------------------------------------------------------------------------------
 

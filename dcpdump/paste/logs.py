@@ -50,7 +50,6 @@ _TAIL = lazy_pattern(r"(?:^|[\s:=\]>|])((?:0[xX])?[0-9a-fA-F]{2}(?:(?:[ :-]|, ?)
 
 
 class _LogPiece(NamedTuple):
-    line: int
     data: bytes
     prefix: str  # what stands before the bytes, digits masked
     cut: bool
@@ -114,11 +113,11 @@ def _piece(number: int, line: str, before: _LogPiece | None) -> _LogPiece | None
                     if not shows(rest, data):
                         refuse_behind(run[0], rest, number)
                     prefix = _masked(line[: run.start()])
-                    return _LogPiece(number, data[skip:], prefix, cut, skip, not _ends(line, run.end()))
+                    return _LogPiece(data[skip:], prefix, cut, skip, not _ends(line, run.end()))
     for word in _WORD.finditer(line):
         frame = read_base64_token(word[0])
         if frame is not None:
-            return _LogPiece(number, frame, _masked(line[: word.start()]), False)
+            return _LogPiece(frame, _masked(line[: word.start()]), False)
     if before is None or len(line) > 2000:
         return None
     # A line continues the bytes when it has nothing else, or the same words before them.
@@ -126,7 +125,7 @@ def _piece(number: int, line: str, before: _LogPiece | None) -> _LogPiece | None
         prefix = _masked(line[: tail.start(1)])
         digits = _NOT_HEX.sub("", tail[1])
         if prefix in ("", before.prefix) and not before.skipped and len(digits) % 2 == 0:
-            return _LogPiece(number, bytes.fromhex(digits), prefix, False)
+            return _LogPiece(bytes.fromhex(digits), prefix, False)
     return None
 
 
