@@ -41,6 +41,7 @@ class _Cell(NamedTuple):
 
 
 _ROW = lazy_pattern(
+    r"(?!\s*0[bB][01]+\s*:\s*0[bB][01])"  # bytes in binary
     r"(?P<indent>[ \t]*)[|*+@\[(<>]?[ \t]*"
     r"(?:(?P<address>[0-9a-fA-F]{8}`[0-9a-fA-F]{8}|[0-9A-F]{4}:(?P<near>[0-9A-F]{4})(?=[ \t])"
     r"|(?:[.A-Za-z_$][\w.$]{0,40}:)?(?P<plain>(?:0[xX])?[0-9a-fA-F]{1,16}))(?:-[0-9a-fA-F]{4,16}(?=[ \t:]))?)"

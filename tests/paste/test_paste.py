@@ -227,7 +227,8 @@ def test_what_cannot_be_bytes_is_refused(text: str | bytes, wanted: str) -> None
 
 
 def test_binary_is_read_in_whole_bytes_or_refused() -> None:
-    assert read_paste("0b1000000001010111") == Pasted("0b binary", (b"\x80\x57",))
+    for text in ("0b1000000001010111", "0b10000000:0b01010111"):
+        assert read_paste(text) == Pasted("0b binary", (b"\x80\x57",))
     assert refusal("0b1000")[0] == "0b1000 is binary, and 4 bits make no whole bytes; or it is hexadecimal"
     assert read_paste("0b100100 0000ffff").parts == (bytes.fromhex("0b1001000000ffff"),)
 
@@ -491,7 +492,7 @@ def test_a_reassembled_frame_takes_the_place_of_its_last_segment() -> None:
     """As ``tshark -x -Y couchbase`` prints it: the segments before that have no frame that ends in them."""
     said = ("link, IP and TCP headers of 8 packets stripped",)
     assert read_paste((SAMPLES / "tcpdump-X.txt").read_text()) == Pasted("tcpdump (packets)", BOTH, said)
-    text = (Path(__file__).parent / "samples" / "tshark-x.txt").read_text()
+    text = (SAMPLES / "tshark-x.txt").read_text()
     last = "\n\n".join(block for block in text.split("\n\n") if "helloworld" in block.replace("\n", ""))
     assert read_paste(text).parts == BOTH
     rows = [pairs(MUTATION[at : at + 16]) for at in range(0, len(MUTATION), 16)]
