@@ -13,7 +13,7 @@ from dcpdump.streams.knowledge import CARVED, ONE_DIRECTION
 from dcpdump.streams.opcode_kinds import CACHED_END, DELETION, DOCUMENTS, MARKER, PREPARE, SEQUENCED, WITH_VALUES
 from dcpdump.streams.silence import held_until
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.window import COUNTED, FIRST, LAST, MARKER_SIZES, STREAM_ID_SIZE, Mark, Window
+from dcpdump.streams.window import COUNTED, FIRST, LAST, MARKER_SIZES, PROMPT, STREAM_ID_SIZE, Mark, Window
 from dcpdump.streams.wording import clock, span
 from dcpdump.text import counted
 
@@ -25,8 +25,6 @@ from dcpdump.text import counted
 #: How many acknowledgements, and of how many latest ones, must show a producer that waits for them.
 _WAITS = 3
 _LATEST = 8
-#: A producer waited for an acknowledgement if it was silent this many times longer before it than after it.
-_PROMPT = 4
 
 
 class FlowState(Enum):
@@ -106,10 +104,8 @@ def stands_still(connection: ConnectionState, now_ns: int | None, least_ns: int)
     since_ns, window = stalled_since(connection, now_ns, least_ns), connection.window
     if since_ns is None or now_ns is None or window.is_exceeded:
         return False
-    waited = [each.lasting_ns for each in window.blocked.kept]
-    if window.full is None:  # it is inferred
-        waited += [mark.waited_ns or 0 for mark in window.marks if _waited(mark)]
-    return now_ns - since_ns > 2 * max(waited, default=0)
+    inferred_ns = window.longest_wait_ns if window.full is None else 0
+    return now_ns - since_ns > 2 * max([inferred_ns, *(each.lasting_ns for each in window.blocked.kept)])
 
 
 def why_blocked(window: Window, found: FlowStatus) -> str:
@@ -140,7 +136,7 @@ def _inferred(window: Window, now_ns: int | None) -> FlowStatus:
     """Return what follows from the producer's waits for a relative account."""
     marks = window.marks
     latest = marks[-_LATEST:]
-    waits = [mark for mark in latest if _waited(mark)]
+    waits = [mark for mark in latest if mark.waits]
     largest = max((_before(mark) for mark in marks), default=0)
     least = largest - 2 * _message(window)
     repeated = [mark for mark in waits if _before(mark) >= least]
@@ -149,15 +145,9 @@ def _inferred(window: Window, now_ns: int | None) -> FlowStatus:
     silent = between(window.last_sent_ns, now_ns) or 0
     if window.counted.sent - window.acked < least:
         return FlowStatus(FlowState.OPEN, FlowEvidence.INFERRED)
-    if silent <= _PROMPT * max(mark.resumed_ns or 0 for mark in waits):
+    if silent <= PROMPT * max(mark.resumed_ns or 0 for mark in waits):
         return FlowStatus(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     return FlowStatus(FlowState.BLOCKED, FlowEvidence.INFERRED, window.last_sent_ns)
-
-
-def _waited(mark: Mark) -> bool:
-    """Return whether the producer waited for an acknowledgement, as it had for the one before."""
-    waited, resumed = mark.waited_ns, mark.resumed_ns
-    return waited is not None and resumed is not None and waited > 0 and resumed * _PROMPT <= waited
 
 
 def _before(mark: Mark) -> int:

@@ -178,6 +178,8 @@ class Excess(NamedTuple):
 
 
 _END_SIZE = 24
+#: A producer waited for an acknowledgement if it was silent this many times longer before it than after it.
+PROMPT = 4
 #: How many acknowledgements are kept; beyond this every second one is dropped.
 _MARKS = 2_048
 #: How many acknowledgements of more than was sent are kept for the rules.
@@ -243,6 +245,12 @@ class Mark(NamedTuple):
     waited_ns: int | None = None  #: from the last message to it; None where none came since the one before it
     resumed_ns: int | None = None  #: from the acknowledgement before it to the next message
 
+    @property
+    def waits(self) -> bool:
+        """Whether the producer waited for it, as it had for the one before."""
+        waited, resumed = self.waited_ns, self.resumed_ns
+        return waited is not None and resumed is not None and waited > 0 and resumed * PROMPT <= waited
+
 
 @dataclass(slots=True)
 class FullWindow:
@@ -303,6 +311,7 @@ class Window:
     resumed_ns: int | None = None  #: the first message since the last acknowledgement
     counted: FlowCounters = field(default_factory=FlowCounters)
     marks: list[Mark] = field(default_factory=list)
+    longest_wait_ns: int = 0  #: of a producer for an acknowledgement, whether it was seen to be full or not
     _behind_ns: int = 0  #: messages up to that time come after acknowledgements that may be theirs
     _step: int = 1
     _limit: int = _NO_LIMIT  #: the size, while flow control is on
@@ -381,9 +390,11 @@ class Window:
                 self._unsettled += count
             return
         self._release(count, ts_ns, frame)
+        mark = Mark(ts_ns, self.counted.sent - self.acked, self.counted, received, count, *times)
+        if mark.waits:
+            self.longest_wait_ns = max(self.longest_wait_ns, mark.waited_ns or 0)
         if self.acks % self._step == 0:
-            counted = self.counted.minus(_NOTHING_SENT)  # a copy
-            self.marks.append(Mark(ts_ns, counted.sent - self.acked, counted, received, count, *times))
+            self.marks.append(mark._replace(counted=self.counted.minus(_NOTHING_SENT)))  # a copy
             if len(self.marks) > _MARKS:
                 del self.marks[::2]
                 self._step *= 2

@@ -238,6 +238,9 @@ STILL = {
     "up to the end of the connection, long": (ENDED % 15, True),
     "inferred": (late(slow_consumer() + MINUTE), True),
     "inferred, and not longer than before": (late(slow_consumer().replace("WAIT 0.5", "WAIT 31") + MINUTE), False),
+    "inferred, and not longer than before bytes were lost": (
+        late(slow_consumer().replace("WAIT 0.5", "WAIT 31", 5).replace("RX", "-RX", 66).replace("-RX", "RX", 65)
+             + MINUTE), False),
 }  # fmt: skip
 
 
