@@ -109,7 +109,7 @@ CASES = {
     "a commit without a prepare": (DURABLE + STREAM + MEMORY + COMMIT % (1, 2), "DCP413 suspicious KeyEnoent"),
     "an abort without a prepare": (DURABLE + STREAM + MEMORY + "RX abort{prepared-seqno=1, abort-seqno=2, key=a}\n",
         "DCP413 suspicious Einval"),
-    "a commit of another prepare": (PREPARED + COMMIT % (2, 2), "DCP412 violation; DCP413 suspicious"),
+    "a commit of another prepare": (PREPARED + COMMIT % (2, 2), "DCP412 violation; DCP413 violation"),
     "acknowledged by who may not": (ASKED + MEMORY + "RX prepare{seqno=1}\n" + ACKED % 1,
         "DCP411 violation; DCP416 violation Einval"),
     "acknowledged beyond what came": (PREPARED + ACKED % 7, "DCP416 violation"),

@@ -62,7 +62,8 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     """COMMIT or ABORT without PREPARE.
 
     Reported when the key of a COMMIT or ABORT has no open PREPARE with that seqno on this stream. (In disk snapshots
-    prepares are de-duplicated, and a stream that resumed has those before its start.)
+    prepares are de-duplicated, and a stream that resumed has those before its start.) It is a violation where the key
+    has an open one of another seqno.
 
     Where the key has none, a replica answers KeyEnoent to a COMMIT and Einval to an ABORT; where it has another, the
     replica fails.
@@ -81,7 +82,7 @@ def orphan(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
         return None
     text = f"{name(frame.opcode)} of prepared seqno {prepared}"
     if there is not None:
-        return f"{text}: open is that of seqno {there.seqno} for this key"
+        return Remark(f"{text}: open is that of seqno {there.seqno} for this key", VIOLATION)
     status = "KeyEnoent" if frame.opcode == kinds.COMMIT else "Einval"
     return Remark(f"{text}: none is open for this key", status=status)
 
