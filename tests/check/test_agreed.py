@@ -27,9 +27,14 @@ REPLY, ENDS = "TX set-vbucket-state-response{success, opaque=0x1005}\n", "RX str
 AGAIN_ON = OF_ONE.replace("50001", "50009") + PLAIN
 #: A stream up to 9, of which as much comes, and then its end.
 UP_TO_9 = "STREAM vb=5, end=9\n%sRX stream-end{status=0}\n"
-TO_3 = UP_TO_9 % "RX snapshot-marker{start=0, end=3, flags=0x5}\nRX mutation{seqno=3, key=#0061}\n"
+TO_3, TO_5 = (UP_TO_9 % f"RX snapshot-marker{{start=0, end={at}, flags=0x5}}\nRX mutation{{seqno={at}, key=#0061}}\n"
+              for at in (3, 5))  # fmt: skip
 OSO = "RX oso-snapshot{flags=1}\nRX mutation{seqno=9}\nRX mutation{seqno=3}\nRX oso-snapshot{flags=2}\n"
-TOO_EARLY = "ended Ok at seqno 3, requested up to 9"
+#: Two servers grant one stream; the first sends a change at once, and another so many seconds later.
+TWO = OF_ONE + PLAIN + STREAM + OF_OTHER + PLAIN + STREAM + "ON 0\n" + THREE
+TWO += "WAIT %d\nRX snapshot-marker{vb=5, start=4, end=4, flags=0x1}\nRX mutation{seqno=4}\n"
+THERE = "10.0.0.%d:11210 streams this vbucket too, on connection %d"
+TOO_EARLY = "ended Ok at seqno %d, requested up to 9"
 SYNCED = opening(0x25, collections=True, name="replication:n1", controls="enable_sync_writes=true, consumer_name=n2")
 NOTIFIER = opening(2, name="xdcr:notifier:n_0@a:travel").replace(NOOPS, "")
 PREVIEW = OPENED + 'TX open{flags=0x11, key=app, datatype=%d, value={"collections":["beer"]}}\n'
@@ -56,14 +61,20 @@ CASES = {
     "a name on another server": (OF_ONE + PLAIN + OF_OTHER + PLAIN, ""),
     "a name on another bucket": (OF_ONE + PLAIN + AGAIN_ON.replace("travel", "beer"), ""),
     "a name of a connection that ended": (OF_ONE + PLAIN + "FIN TX\nFIN RX\nWAIT 1\n" + AGAIN_ON, ""),
+    "two servers of a vbucket, of which the first goes on for 9 s": (TWO % 9, f"DCP240 info: {THERE % (2, 0)}"),
+    "two servers of a vbucket, of which the first goes on for 10 s": (TWO % 10,
+        f"DCP240 info: {THERE % (2, 0)}; DCP240 suspicious: {THERE % (3, 1)}, since 12:00:00.024"),
+    "a rollback that is asked for again with another flag": (PLAIN + GRANTED.format(100, "0xa", 100, 100) + BACK % 0
+        + GRANTED.format(100, "0xa, flags=0x80", 100, 100), ""),
     "one opaque for all streams": (PLAIN + "".join(f"STREAM vb={vbucket}, opaque=0x77\n" for vbucket in range(5)),
         "DCP230 info: opaque 0x00000077 is that of the stream of vbucket 0"),
     "one opaque for two of three": (PLAIN + "STREAM vb=1, opaque=1\nSTREAM vb=2, opaque=2\nSTREAM vb=3, opaque=2\n",
         "DCP230 suspicious: opaque 0x00000002 is that of the stream of vbucket 2"),
     "a last seqno of collections that a client does not get": (PLAIN + UP_TO_9 % THREE, ""),
-    "a last seqno that a client does not get": (BOTH + TO_3, f"DCP231 info: {TOO_EARLY}"),
-    "a last seqno that a node does not get": (opening(collections=True, name="replication:a->b:travel") + TO_3,
-        f"DCP231 suspicious: {TOO_EARLY}"),
+    "a last seqno that a client does not get": (BOTH + TO_5, f"DCP231 info: {TOO_EARLY % 5}"),
+    "most that a client does not get": (BOTH + TO_3, f"DCP231 suspicious: {TOO_EARLY % 3}"),
+    "a last seqno that a node does not get": (opening(collections=True, name="replication:a->b:travel") + TO_5,
+        f"DCP231 suspicious: {TOO_EARLY % 5}"),
     "a last seqno that came out of order": (opening(controls="enable_out_of_order_snapshots=true") + UP_TO_9 % OSO, ""),
     "a takeover": (TAKEOVER + PENDING + REPLY + ACTIVE + REPLY + ENDS, ""),
     "a takeover that is captured a little out of order": (TAKEOVER + PENDING + ACTIVE + REPLY + REPLY + ENDS, ""),

@@ -6,12 +6,13 @@ from dcpdump.check.rules.frames import awaited, name, unmatched, without_stream
 from dcpdump.spec.names import CACHE_TRANSFER, FROM_LATEST, STREAM_END_STATUS
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams import opcode_kinds as kinds
-from dcpdump.streams.frame_event import FrameEvent, failover_log, stream_key
+from dcpdump.streams.frame_event import FrameEvent, between, failover_log, stream_key
 from dcpdump.streams.learning import request_of
 from dcpdump.streams.phases import ClosingEvent, Phase, PhaseEvent, allows
 from dcpdump.streams.rollbacks import LOOP, RollbackReason, Wrong, begins_loop, overdue
-from dcpdump.streams.state import ConnectionState
+from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.wording import clock
 
 # -- stream requests, and what is answered to them ----------------------------------------------------
 
@@ -211,7 +212,8 @@ def rollback_value(frame: FrameEvent, connection: ConnectionState, stream: Strea
 def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Rollback that was not obeyed.
 
-    Reported when a stream request, after Rollback to r, starts above r again with the same vbucket uuid.
+    Reported when a stream request, after Rollback to r, starts above r again with the same vbucket uuid, and no other
+    flags or purge seqno, by which it may be granted.
 
     The server will say Rollback again. (Servers themselves try an older uuid first.)
 
@@ -221,10 +223,12 @@ def disobeyed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     now = connection.lookup.current.get(stream_key(frame.vbucket, request_of(frame).stream_id))
     if now is None or now.granted or not now.requests.rolled_back:
         return None
-    before = now.requests.rolled_back[-1]
+    before, again = now.requests.rolled_back[-1], request_of(frame)
     seqno = -1 if before.rollback_seqno is None else before.rollback_seqno
     start, uuid = frame.get("start_seqno"), frame.get("vbucket_uuid")
     if start is None or start <= seqno or uuid != before.vbucket_uuid:
+        return None
+    if (again.bits, again.purge_seqno) != (before.bits, before.purge_seqno):
         return None
     if any(each.frame.vbucket == frame.vbucket for each in connection.asked_for(kinds.STREAM_REQ)):
         return None  # it may have obeyed by that, and this one comes after its answer
@@ -434,12 +438,13 @@ def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return None
 
 
-@rule("DCP240", "L20", INFO, kinds.STREAM_REQ | RESPONSE)
-def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
+@rule("DCP240", "L20", INFO, kinds.STREAM_REQ | RESPONSE, kinds.MARKER)
+def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Two servers stream one vbucket.
 
     Reported when a stream of a vbucket is granted while another server streams the same vbucket of the same bucket,
-    with the same history: the newest entries of their failover logs are of one uuid.
+    with the same history: their failover logs have a uuid in common. As suspicious, when the other one still announces
+    changes ten seconds later.
 
     At most one server is active for a vbucket. A moment of both is normal when a vbucket moves, as the last changes
     are still on their way. (Streams between nodes are not judged: replicas may have replicas.)
@@ -447,23 +452,32 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     Usual causes: a vbucket that moves; a client that streams from a replica; a failover of a server that still runs.
     Source: dcp/producer.cc
     """
-    waiting = connection.exchanges.asked(frame)
-    if frame.status or waiting is None or frame.record is None or connection.setup.bucket is None:
+    late = frame.opcode == kinds.MARKER
+    waiting = None if late else connection.exchanges.asked(frame)
+    if not late and (frame.status or waiting is None or frame.record is None):
         return None
-    other = connection.memory.producing.get((connection.setup.bucket, waiting.frame.vbucket))
+    vbucket = frame.vbucket if late or waiting is None else waiting.frame.vbucket
+    other = connection.memory.producing.get((connection.setup.bucket or "", vbucket))
     if other is None or not other.live or other.closed or other.connection is connection:
+        return None
+    lasted_ns = between(other.granted_ns, frame.ts_ns)
+    if late and (lasted_ns is None or lasted_ns < _BOTH_NS):
         return None
     mine, theirs = connection, other.connection
     if mine.setup.between_nodes or theirs.setup.between_nodes or not theirs.is_used(frame.ts_ns):
         return None
-    log = next(iter(failover_log(frame)), None)
-    if log is None or not other.failover_log or other.failover_log[0].uuid != log[0]:
+    log = stream.failover_log if late else failover_log(frame)
+    if not {each[0] for each in log or ()} & {each.uuid for each in other.failover_log or ()}:
         return None
     here, there = mine.server_address, theirs.server_address
     if here is None or there is None or here.rpartition(":")[0] == there.rpartition(":")[0]:
         return None
-    return f"{there} streams this vbucket too, on connection {theirs.number}"
+    text = f"{there} streams this vbucket too, on connection {theirs.number}"
+    return Remark(f"{text}, since {clock(other.granted_ns)}", SUSPICIOUS) if late else text
 
+
+#: For so long two servers stream a vbucket that moves.
+_BOTH_NS = 10 * SECOND
 
 # -- how streams end ----------------------------------------------------------------------------------
 
@@ -476,8 +490,8 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 
     Reported when a stream ends with Ok although the requested end seqno was not reached, and nothing else explains
     it: the flags disk-only, to-latest, takeover, cache-transfer, a start at or above the end, or a client without
-    collections, to which what comes last may not be sent. As information only but between nodes, as it may be in a
-    system collection, which not every user gets (from 7.6 on).
+    collections, to which what comes last may not be sent. As information only but between nodes, where it got more than
+    it misses, as that may be in a system collection, which not every user gets (from 7.6 on).
 
     The client treats it as complete, and misses what it did not get.
 
@@ -492,7 +506,8 @@ def early_end(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     if stream.seqnos.reached >= request.end or stream.filtered_silently:
         return None
     text = f"ended Ok at seqno {stream.seqnos.floor or request.start}, requested up to {request.end}"
-    return Remark(text, None if connection.setup.between_nodes else INFO)
+    most = 2 * stream.seqnos.reached > request.start + request.end
+    return Remark(text, INFO if most and not connection.setup.between_nodes else None)
 
 
 @rule("DCP232", "L12", SUSPICIOUS, kinds.STREAM_END, scope=Scope.STREAM)
