@@ -284,11 +284,11 @@ class Diagnosis:
                 return f"{counted(count, 'problem')}: {self.looked_at}"
             case _:
                 far = ", as far as was captured" if self.unjudged else ""
-                back = self.rolled_back
-                said = (
-                    f"{counted(back, 'stream')} rolled back, and nothing {self._since}" if back else "nothing is wrong"
-                )
-                return f"{said}{far}: {self.looked_at}"
+                said = [f"{counted(self.rolled_back, 'stream')} rolled back"] if self.rolled_back else []
+                odd = sum(trouble.count for trouble in self.troubles if trouble.situation is Situation.RULE)
+                said += [counted(odd, "suspicious finding")] if odd else []
+                wrong = self._since if self.rolled_back else "is certain to be wrong" if odd else "is wrong"
+                return f"{''.join(f'{each}, and ' for each in said)}nothing {wrong}{far}: {self.looked_at}"
 
     @property
     def rolled_back(self) -> int:

@@ -480,13 +480,17 @@ class Rollbacks:
 
     def with_causes(self, trouble: Trouble, before: Iterable[str]) -> Trouble:
         """Return a trouble of rollbacks with what led to it, what its client has to take back, and how to go on."""
-        each = next((self._latest[stream] for stream in trouble.streams if stream in self._latest), None)
-        advice = None if each is None else resume(each, self.evidence.ledger)
-        if each is None or advice is None:
+        latest = [self._latest[stream] for stream in trouble.streams[: words.NAMED] if stream in self._latest]
+        found = [(each, advice) for each in latest if (advice := resume(each, self.evidence.ledger)) is not None]
+        if not found:
             return replace(trouble, follows=(*before, *trouble.follows))
+        with_branch = (one for one in found if branch_of(one[1], one[0].attempts[-1].request))
+        each, advice = next(with_branch, found[0])
         which = f"{name_stream(each.stream)}: " * (len(trouble.streams) > 1)
         request = each.attempts[-1].request
-        lines = [branch_of(advice, request) or _taken_back(request), f"to go on: {advice.text} ({advice.why})"]
+        granted = each.granted if trouble.situation is Situation.ROLLBACKS else None
+        how = "to go on" if granted is None else "it could have asked" * (granted.request.start_seqno != advice.start)
+        lines = [branch_of(advice, request) or _taken_back(request), how and f"{how}: {advice.text} ({advice.why})"]
         return replace(trouble, follows=(*before, *trouble.follows, *(f"{which}{line}" for line in lines if line)))
 
     def ends_before(self, trouble: Trouble) -> dict[int, str]:
