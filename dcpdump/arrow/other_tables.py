@@ -17,11 +17,11 @@ from dcpdump.capture.file import Capture
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import SHOWN, Fold
 from dcpdump.check.rules import RULES
-from dcpdump.net.event import Gap
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Direction, Lost
+from dcpdump.record import Lost
 from dcpdump.redact import Redactor, redacted_direction
 from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet, of
+from dcpdump.render.conns import GAPS
 from dcpdump.streams.dissection import Watching
 from dcpdump.streams.eviction import evict_streams, judging_early
 from dcpdump.streams.feed import Feed
@@ -32,17 +32,6 @@ from dcpdump.streams.verdict import Judge
 
 # -- rows of ``files`` and ``gaps``: what each capture has, and which bytes were lost -----------------
 
-
-_Lost = tuple[Direction, int, Gap]  #: the direction, the offset, and the lost bytes
-GAPS = ColumnSet[_Lost](
-    *of("connection direction=side src dst", "0"),
-    *of("offset=1", meaning="where they begin in their direction"),
-    *of("bytes=length", "2", meaning="how many bytes; null where it cannot be known"),
-    *of("reason", "2", meaning="why they are missing"),
-    *of("time=ts_ns", "2.seen", type=INSTANT),
-    *of("packet=number", "2.seen", meaning="the number of the packet that showed it, in its file"),
-    *of("file", "2.seen"),
-)
 
 _File = tuple[str, int, int | None, int | None, str]  #: name, packets, times of the first and the last, problems
 FILES = ColumnSet[_File](

@@ -1,4 +1,4 @@
-"""Count bytes, frames and seqnos by connection and stream in equal steps of time.
+"""Count bytes, messages and seqnos by connection and stream in equal steps of time.
 
 Memory is bounded: the numbers of steps and rows are fixed, and steps double in length when time outgrows them. Nothing
 is sampled: each frame is in a sum, each seqno in a maximum.
@@ -134,16 +134,15 @@ def _own_row(rows: dict[K, int], of: K, most: int, others: K) -> int:
 
 
 class TrafficOverTime:
-    """Bytes and frames of connections, messages and seqnos of streams, over time."""
+    """Bytes of connections, messages and seqnos of streams, over time."""
 
     def __init__(self) -> None:
         self.connections: dict[int, int] = {}  #: rows by connection number
         self.streams: dict[StreamKey, int] = {}  #: rows by connection, vbucket and stream id
         self.bytes = Grid(Kind.SUM, dtype="i8")
-        self.frames = Grid(Kind.SUM)
         self.messages = Grid(Kind.SUM)
         self.seqnos = Grid(Kind.MOST, dtype="u8", coarse=COARSE)
-        self.axis = Axis(self.bytes, self.frames, self.messages, self.seqnos)
+        self.axis = Axis(self.bytes, self.messages, self.seqnos)
 
     def feed(self, part: Part, rows: Array | None = None) -> None:
         """Add the frames of a part that have a time. ``rows``: only these, which all have one."""
@@ -161,10 +160,8 @@ class TrafficOverTime:
     def _put_connections(self, numbers: Array, steps: Array, length: Array) -> None:
         known, which = np.unique(numbers, return_inverse=True)
         mine = np.array([_own_row(self.connections, each, CONNECTIONS, OTHER_CONNECTIONS) for each in known.tolist()])
-        rows = mine[which]
-        for grid, values in ((self.bytes, length), (self.frames, np.ones(len(rows), np.int64))):
-            grid.reserve(len(self.connections))
-            grid.put(rows, steps, values)
+        self.bytes.reserve(len(self.connections))
+        self.bytes.put(mine[which], steps, length)
 
     def _put_streams(self, part: Part, rows: Array, numbers: Array, steps: Array) -> None:
         header = part.header

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -18,7 +19,8 @@ from dcpdump.cli.grouped import command
 from dcpdump.cli.options import Invocation, option
 from dcpdump.cli.reading import CaptureSource
 from dcpdump.diagnosis.diagnosis import diagnose
-from dcpdump.report.context import Context, Wish
+from dcpdump.diagnosis.trouble import command_line
+from dcpdump.report.context import Context
 from dcpdump.report.details import choose
 from dcpdump.report.draw import TimeAxis
 from dcpdump.report.gathered import Gathered
@@ -54,14 +56,12 @@ def report(asked: Invocation, output: str | None, title: str | None, frames: int
     if output is None and (sys.stdout is None or sys.stdout.isatty()):
         raise click.UsageError("a page is not for a terminal: name a file with -o page.html")
     consumer = Reporting(asked)
-    carried, title = carried_options(asked.options), title or names_of(asked.paths)
-    wish = Wish(in_short(asked.captures), carried, title, frames, asked.redactor is not None)
     with asked.sink(paged=False) as sink:
         reading = consumer.read(CaptureSource(asked.open(asked.paths)), sink)
         if not consumer.ledger.frames:
             sink.abandon()
         else:
-            sink.write(page(context_of(consumer, wish)))
+            sink.write(page(context_of(consumer, asked, title or names_of(asked.paths), frames)))
         return reading.conclude(asked.summary)
 
 
@@ -70,7 +70,7 @@ class Reporting(Checking):
 
     def __init__(self, asked: Invocation) -> None:
         super().__init__(asked)
-        self.gathered = Gathered()
+        self.gathered = Gathered(self.redactor)
 
     def _rules_of(self) -> Sequence[Rule]:
         """Return all rules, or none."""
@@ -97,20 +97,20 @@ class Reporting(Checking):
         super()._keep(finding)
 
 
-def context_of(consumer: Reporting, wish: Wish) -> Context:
-    """Return what the page is made from, once everything was read."""
-    gathered = consumer.gathered
+def context_of(consumer: Reporting, asked: Invocation, title: str, frames: int) -> Context:
+    """Return what the page is made from, once everything was read. ``frames``: the most annotated ones."""
+    gathered, redactor = consumer.gathered, consumer.redactor
     gathered.frames.forget_parts()
     axis = gathered.traffic.axis
     times = None
     if consumer.ledger.last_ns is not None:
-        gathered.extend(consumer.ledger.last_ns)
+        axis.extend(consumer.ledger.last_ns)
     if axis.origin_ns is not None:
         times = TimeAxis(axis.origin_ns, axis.origin_ns + axis.used * axis.step_ns)
-    context = Context(diagnose(consumer.evidence()), gathered, wish, times)
+    line = partial(command_line, captures=in_short(asked.captures), options=carried_options(asked.options))
+    context = Context(diagnose(consumer.evidence()), gathered, times, title, line, redacted=redactor is not None)
     choose(context)
-    wanted = choose_frames(context)[: wish.frames]
-    redactor = consumer.redactor
+    wanted = choose_frames(context)[:frames]
     for number, record in gathered.frames.frames(wanted).items():
         context.records[number] = record if redactor is None else redactor.record(record)
     return context

@@ -251,6 +251,12 @@ class Diagnosis:
         return DiagnosisOutcome.NOTE if self.troubles else DiagnosisOutcome.HEALTHY
 
     @property
+    def ranks(self) -> dict[int, int]:
+        """Return the connections in trouble, each with its rank: 0 for the first of the worst."""
+        numbers = dict.fromkeys(number for trouble in self.troubles for number in trouble.connections)
+        return {number: rank for rank, number in enumerate(numbers)}
+
+    @property
     def _tells(self) -> bool:
         """Return whether there is anything of which it can be said that nothing is wrong with it."""
         known = any(kind != VerdictKind.UNKNOWN.value for kind in self.evidence.kinds())

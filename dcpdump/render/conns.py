@@ -5,11 +5,12 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from dcpdump.record import Json
-from dcpdump.render.column import Column, ColumnSet, of, within
+from dcpdump.net.event import Gap
+from dcpdump.record import Direction, Json
+from dcpdump.render.column import INSTANT, Column, ColumnSet, of, within
 from dcpdump.render.streams import lost_columns
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import folded
+from dcpdump.render.text_columns import folded, number
 from dcpdump.spec.names import FEATURE, OPEN_FLAGS
 from dcpdump.spec.statuses import STATUS, SUCCESS
 from dcpdump.startup import dataclass
@@ -253,3 +254,21 @@ CONNECTIONS = ColumnSet[ConnectionRow](
 )
 #: The keys of those of which nothing was opened.
 CLOSED = ColumnSet[ConnectionRow](*CONNECTIONS.some("connection src dst"), replace(CONNECTIONS.keyed["tls"], key="tls"))
+
+LostBytes = tuple[Direction, int, Gap]  #: the direction, the offset, and the bytes that were lost
+#: Bytes of connections that were never captured.
+GAPS = ColumnSet[LostBytes](
+    *of("connection:conn direction=side src:from dst", "0"),
+    *of("offset=1:offset", meaning="where they begin in their direction"),
+    Column(
+        "bytes",
+        lambda row: row[2].length,
+        "bytes",
+        lambda row: number(row[2].length) or "?",
+        meaning="how many bytes; null where it cannot be known",
+    ),
+    *of("reason:why", "2", meaning="why they are missing"),
+    Column("time", lambda row: row[2].seen.ts_ns, "time", lambda row: clock(row[2].seen.ts_ns), type=INSTANT),
+    *of("packet=number", "2.seen", meaning="the number of the packet that showed it, in its file"),
+    *of("file", "2.seen"),
+)

@@ -86,11 +86,10 @@ def between(first_ns: int | None, last_ns: int | None) -> str:
 def _who(found: Diagnosis, everything: bool) -> "Iterator[Line | Paragraph]":
     """Yield who is on the connections: those in trouble first, then those with the most bytes."""
     evidence = found.evidence
-    ranked = [number for trouble in found.troubles for number in trouble.connections]
-    troubled = {number: rank for rank, number in reversed(list(enumerate(ranked)))}
+    ranks = found.ranks
     order = sorted(
         evidence.connections,
-        key=lambda each: (not speaks_dcp(each), troubled.get(each.number, len(ranked)), -each.bytes),
+        key=lambda each: (not speaks_dcp(each), ranks.get(each.number, len(ranks)), -each.bytes),
     )
     shown = order if everything else order[:_CONNECTIONS]
     for each in sorted(shown, key=lambda each: each.number):

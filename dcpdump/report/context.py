@@ -1,11 +1,12 @@
 """Hold the data from which all sections of a page are made, and make links between them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import nsmallest
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from dcpdump.diagnosis.diagnosis import Diagnosis
-from dcpdump.diagnosis.trouble import Command, Evidence, command_line, speaks_dcp
+from dcpdump.diagnosis.trouble import Command, Evidence, speaks_dcp
 from dcpdump.record import Record
 from dcpdump.render.column import INTEGERS, Column
 from dcpdump.report.draw import TimeAxis
@@ -24,25 +25,16 @@ HUES = 5
 LANES = 24
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """The options of the user."""
-
-    captures: Sequence[str]  #: as they were named
-    options: Sequence[tuple[str, str]]  #: options for reading, to be repeated in commands
-    title: str
-    frames: int = 100  #: the most annotated frames
-    redacted: bool = False
-
-
 @dataclass(slots=True)
 class Context:
     """The diagnosis, the data gathered for it, and the selection that the page shows."""
 
     found: Diagnosis
     gathered: Gathered
-    wish: Wish
     times: TimeAxis | None  #: None: nothing has a time
+    title: str
+    line: Callable[[Command], str]  #: makes a command line that can be pasted
+    redacted: bool
     records: dict[int, Record] = field(default_factory=dict)  #: the frames that the page shows
     dialogues: dict[Stream, int] = field(default_factory=dict)  #: those that are drawn, by number
 
@@ -59,23 +51,13 @@ class Context:
     @property
     def lanes(self) -> list[ConnectionState]:
         """The connections with their own pictures: those in trouble, then those with the most bytes."""
-        has_row = self.gathered.traffic.has_row
-        ranked = [number for trouble in self.found.troubles for number in trouble.connections]
-        at_of = {number: at for at, number in reversed(list(enumerate(ranked)))}
-        order = sorted(
-            self.evidence.connections,
-            key=lambda each: (
-                not has_row(each.number),
-                at_of.get(each.number, len(ranked)),
-                not speaks_dcp(each),
-                -each.bytes,
-            ),
-        )
-        return sorted(order[:LANES], key=lambda each: each.number)
+        has_row, ranks = self.gathered.traffic.has_row, self.found.ranks
 
-    def line(self, command: Command) -> str:
-        """Return a command line that can be pasted."""
-        return command_line(command, self.wish.captures, self.wish.options)
+        def order(each: ConnectionState) -> tuple[object, ...]:
+            rank = ranks.get(each.number, len(ranks))
+            return not has_row(each.number), rank, not speaks_dcp(each), -each.bytes
+
+        return sorted(nsmallest(LANES, self.evidence.connections, order), key=lambda each: each.number)
 
     def more(self, count: int, command: Command, what: str = "more") -> Markup | None:
         """Return how many more there are than the page shows, and the command for them; None without any."""
@@ -142,9 +124,9 @@ def table(
     return element("div", box, class_=f"wide{kind}") if rows else None
 
 
-def folded(id: str, summary: Iterable[Child], *children: Child, open: bool = False, kind: str | None = None) -> Markup:
+def folded(summary: Child, *children: Child, **attributes: Value) -> Markup:
     """Return what is shown below its summary, where that is opened."""
-    return element("details", element("summary", summary), children, id=id, class_=kind, open=open)
+    return element("details", element("summary", summary), children, **attributes)
 
 
 def section(name: str, title: str, *children: Child, lead: str = "") -> Markup:

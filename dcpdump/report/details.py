@@ -117,7 +117,6 @@ def _frame(record: Record) -> Markup:
             problems.append(element("p", f"{counted(count, f'more {what}')} not shown here", class_="detail"))
     fields = table(_FIELDS, list(enumerate(rows)), {"Field": _label}, _bytes_of, kind=" fields")
     return folded(
-        f"frame-{record.number}",
         (
             element("b", f"#{record.number:,}"),
             f" {title(record)} ",
@@ -125,7 +124,8 @@ def _frame(record: Record) -> Markup:
         ),
         problems,
         element("div", fields, _hex(raw.data, rows), class_="bytes"),
-        kind="frame",
+        id=f"frame-{record.number}",
+        class_="frame",
     )
 
 

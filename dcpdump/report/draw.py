@@ -121,13 +121,17 @@ class DrawnMark(NamedTuple):
 
 def symbol(kind: str) -> Markup:
     """Return the symbol of a kind of mark, for a legend."""
-    drawn = element("path", d=_SHAPES[kind], class_=f"mark {kind}")
-    return element("svg", drawn, class_="symbol", viewBox="-8 -8 16 16", aria_hidden="true")
+    return swatch(element("path", d=_SHAPES[kind], class_=f"mark {kind}"), class_="symbol", viewBox="-8 -8 16 16")
 
 
-def swatch(drawn: Markup) -> Markup:
+def swatch(drawn: Markup, **attributes: Value) -> Markup:
     """Return a sample of a colour, for a legend."""
-    return element("svg", drawn, class_="swatch", aria_hidden="true")
+    return element("svg", drawn, **({"class_": "swatch", "aria_hidden": "true"} | attributes))
+
+
+def legend(samples: Iterable[tuple[Markup, str]]) -> Markup:
+    """Return samples with what they mean."""
+    return element("p", [element("span", sample, f" {text}") for sample, text in samples], class_="legend")
 
 
 def picture(height: int, label: str, *children: Child, kind: str = "plot", map: str | None = None) -> Markup:

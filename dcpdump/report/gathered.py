@@ -1,8 +1,9 @@
 """Gather the data of a page beside ledger and findings, in the same pass, in bounded memory."""
 
 import heapq
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,18 +16,10 @@ from dcpdump.batch.traffic_over_time import Axis, Grid, Kind, TrafficOverTime
 from dcpdump.net.event import CARVED
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Lost, Record
-from dcpdump.spec.opcodes import (
-    DCP_ADD_STREAM,
-    DCP_CLOSE_STREAM,
-    DCP_CONTROL,
-    DCP_GET_FAILOVER_LOG,
-    DCP_NOOP,
-    DCP_OPEN,
-    DCP_SET_VBUCKET_STATE,
-    DCP_STREAM_END,
-    DCP_STREAM_REQ,
-    HELLO,
-)
+from dcpdump.redact import Redactor, redacted_direction
+from dcpdump.render.conns import LostBytes
+from dcpdump.spec import MESSAGES
+from dcpdump.spec.opcodes import DCP_NOOP
 from dcpdump.streams.frame_event import DocumentRun, Step, one_by_one
 from dcpdump.streams.ledger import Ledger
 from dcpdump.wire.frame import RawFrame
@@ -45,20 +38,9 @@ _WANTED = 2_000
 _LONGEST = 16_384
 #: The most bytes of the first, of the last and of requested frames, for each. A record's field counts as several.
 _BYTES, _FIELD = 32 << 20, 400
-_TURNING = np.isin(
-    np.arange(256),
-    (
-        DCP_OPEN,
-        DCP_ADD_STREAM,
-        DCP_CLOSE_STREAM,
-        DCP_STREAM_REQ,
-        DCP_GET_FAILOVER_LOG,
-        DCP_STREAM_END,
-        DCP_SET_VBUCKET_STATE,
-        DCP_CONTROL,
-        HELLO,
-    ),
-)
+_NAMES = """HELLO DCP_OPEN DCP_CONTROL DCP_ADD_STREAM DCP_CLOSE_STREAM DCP_STREAM_REQ DCP_STREAM_END
+    DCP_GET_FAILOVER_LOG DCP_SET_VBUCKET_STATE""".split()
+_TURNING = np.isin(np.arange(256), [opcode for opcode, message in MESSAGES.items() if message.name in _NAMES])
 _Kept = tuple[RawFrame, Later]
 T = TypeVar("T")
 
@@ -90,15 +72,14 @@ class KeptFrames:
     """The frames kept for the page, from parts as they come; ``want`` keeps frames of the latest parts."""
 
     def __init__(self) -> None:
-        self._latest: list[Part] = []
-        self._before: list[Part] = []
+        self._parts: deque[Sequence[Part]] = deque(maxlen=2)
         self._wanted = _Frames[Record](_WANTED, latest=False)
         self._first = _Frames[_Kept](_FIRST, latest=False)
         self._last, self._noops = _Frames[_Kept](_LAST, latest=True), _Frames[_Kept](_WANTED, latest=True)
 
     def feed(self, parts: Sequence[Part]) -> None:
         """Keep frames of the next parts."""
-        self._before, self._latest = self._latest, list(parts)
+        self._parts.append(parts)
         for part in parts:
             opcodes = part.header.opcode
             short = part.length <= _LONGEST
@@ -113,7 +94,7 @@ class KeptFrames:
         """Keep a frame, if it is in the latest parts."""
         if self._wanted.get(number) is not None:
             return
-        for part in (*self._latest, *self._before):
+        for part in chain(*self._parts):
             if part.first <= number < part.first + len(part):
                 record = part.record(number - part.first)
                 size = len(record.frame.raw.data) + _FIELD * len(record.frame.fields)
@@ -121,7 +102,7 @@ class KeptFrames:
 
     def forget_parts(self) -> None:
         """Forget the parts, once none of their frames can be requested."""
-        self._latest, self._before = [], []
+        self._parts.clear()
 
     def frames(self, numbers: Iterable[int]) -> dict[int, Record]:
         """Return the records of those frames that were kept, in the order requested."""
@@ -158,26 +139,26 @@ _PENDING = 20_000
 class Levels:
     """The outstanding bytes of flow control over time: the largest of each step, and the last.
 
-    ``note`` each change of a level, in any order of connections; ``line`` then returns the steps.
+    ``note`` each change of a level, in any order of connections; ``line`` then returns the steps. ``axis``: it covers
+    their times.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, axis: Axis) -> None:
         self.rows: dict[int, int] = {}  #: by connection number
         self._most, self._last = Grid(Kind.MOST, dtype="i8"), Grid(Kind.LAST, dtype="i8")
-        self.axis = Axis(self._most, self._last)
+        self._axis = axis
+        self._axis.grids += [self._most, self._last]
         self._pending: list[tuple[int, int, int]] = []
 
     def note(self, connection: int, ts_ns: int, level: int) -> None:
         """Note the level of a connection at a time."""
-        self.axis.meet(ts_ns, ts_ns)
         self._pending.append((self.rows.setdefault(connection, len(self.rows)), ts_ns, level + 1))
         if len(self._pending) >= _PENDING:
             self.flush()
 
     def is_one_step(self, first_ns: int, last_ns: int) -> bool:
         """Return whether two times are in one step, as they stay when steps double."""
-        self.axis.meet(first_ns, last_ns)
-        first, last = self.axis.steps(np.array((first_ns, last_ns)))
+        first, last = self._axis.steps(np.array((first_ns, last_ns)))
         return bool(first == last)
 
     def flush(self) -> None:
@@ -186,21 +167,15 @@ class Levels:
             return
         rows, times, levels = np.array(self._pending, np.int64).T
         self._pending.clear()
-        steps = self.axis.steps(times)
-        for grid in self.axis.grids:
+        steps = self._axis.steps(times)
+        for grid in (self._most, self._last):
             grid.reserve(len(self.rows))
             grid.put(rows, steps, levels)
-
-    def extend(self, last_ns: int) -> None:
-        """Extend the steps up to a time, if there are levels, since these last."""
-        self.flush()
-        self.axis.extend(last_ns)
 
     def line(self, connection: int) -> Array:
         """Return the largest level of each step; without a change, that of the step before."""
         self.flush()
-        used = self.axis.used
-        row = self.rows[connection]
+        used, row = self._axis.used, self.rows[connection]
         most, last = self._most.cells[row, :used], self._last.cells[row, :used]
         there = np.maximum.accumulate(np.where(last > 0, np.arange(used), -1))
         before = np.concatenate(([0], np.where(there >= 0, last[np.maximum(there, 0)], 0)[:-1]))
@@ -224,10 +199,10 @@ class AnswerTime(NamedTuple):
 
 
 class Latencies:
-    """The latencies of responses, by opcode: counts by step and level, and the slowest."""
+    """The latencies of responses, by opcode: counts by step and level, and the slowest. ``axis``: it covers them."""
 
-    def __init__(self) -> None:
-        self.axis = Axis()
+    def __init__(self, axis: Axis) -> None:
+        self._axis = axis
         self.grids: dict[int, Grid] = {}
         self.slowest: dict[int, list[AnswerTime]] = {}
 
@@ -246,20 +221,18 @@ class Latencies:
 
     def _put(self, opcode: int, answers: list[AnswerTime]) -> None:
         times = np.array([answer.ts_ns for answer in answers], np.int64)
-        self.axis.meet(int(times[0]), int(times.max()))
         grid = self.grids.get(opcode)
         if grid is None:
             grid = self.grids[opcode] = Grid(Kind.SUM)
             grid.reserve(PER_DECADE * DECADES)
-            self.axis.grids.append(grid)
+            self._axis.grids.append(grid)
         rows = level(np.array([answer.latency_ns for answer in answers], np.int64))
-        steps = self.axis.steps(times)
-        grid.put(rows, steps, np.ones(len(answers), np.int64))
+        grid.put(rows, self._axis.steps(times), np.ones(len(answers), np.int64))
         self.slowest[opcode] = heapq.nlargest(_SLOWEST, [*self.slowest.get(opcode, []), *answers])
 
     def cells(self, opcode: int) -> Array:
         """Return counts of responses by level and step: a row for each level."""
-        return self.grids[opcode].cells[: PER_DECADE * DECADES, : self.axis.used]
+        return self.grids[opcode].cells[: PER_DECADE * DECADES, : self._axis.used]
 
 
 def level(latency_ns: Array) -> Array:
@@ -268,25 +241,14 @@ def level(latency_ns: Array) -> Array:
     return np.minimum(powers.astype(np.int64), PER_DECADE * DECADES - 1)
 
 
-class LostBytes(NamedTuple):
-    """Bytes that were never captured."""
-
-    connection: int
-    direction: int
-    offset: int
-    length: int | None  #: None: unknown
-    reason: str
-    ts_ns: int | None
-
-
 class Gathered:
     """All data gathered for a page: from each block's parts and gaps, then from each step of the ledger."""
 
-    def __init__(self) -> None:
+    def __init__(self, redactor: Redactor | None = None) -> None:
+        self._redactor = redactor
         self.traffic = TrafficOverTime()
         self.statistics = Statistics()
-        self.levels = Levels()
-        self.latencies = Latencies()
+        self.levels, self.latencies = Levels(self.traffic.axis), Latencies(self.traffic.axis)
         self.frames = KeptFrames()
         self.gaps: list[LostBytes] = []
         self.more_gaps = 0  #: gaps beyond those kept
@@ -296,8 +258,7 @@ class Gathered:
         """Add the parts and gaps of a block."""
         for lost, gap in ((each, gap) for each in gaps for gap in each.sent if gap.reason != CARVED):
             if len(self.gaps) < _GAPS:
-                origin = lost.direction.connection, lost.direction.side, lost.gap.offset, gap.length
-                self.gaps.append(LostBytes(*origin, gap.reason, gap.seen.ts_ns))
+                self.gaps.append((redacted_direction(lost.direction, self._redactor), lost.gap.offset, gap))
             else:
                 self.more_gaps += 1
         self.frames.feed(parts)
@@ -313,18 +274,13 @@ class Gathered:
             return None
         return np.flatnonzero((part.ts_ns != NO_TIME) & (part.ts_ns >= self.since_ns))
 
-    def extend(self, last_ns: int) -> None:
-        """Extend the pictures up to a time."""
-        self.traffic.axis.extend(last_ns)
-        self.levels.extend(last_ns)
-
     def learnt(self, step: Step, ledger: Ledger) -> None:
         """Note the outstanding bytes of flow control after a step of the ledger."""
         connection = ledger.connections.get(step.connection)
         if connection is None or connection.window.size is None or not connection.window.complete:
             return
-        if not self.traffic.has_row(step.connection):
-            return  # it has no picture of its own
+        if not self.traffic.has_row(step.connection) or self.traffic.axis.origin_ns is None:
+            return  # it has no picture of its own, or the pictures begin later
         level = connection.window.outstanding
         if isinstance(step, DocumentRun) and self.levels.is_one_step(step.first_ns, step.last_ns):
             self.levels.note(step.connection, step.last_ns, level)

@@ -82,7 +82,7 @@ def _page(context: Context, most_streams: int, most_maps: int) -> str:
         element("meta", name="viewport", content="width=device-width, initial-scale=1"),
         element("meta", name="referrer", content="no-referrer"),
         element("meta", name="color-scheme", content="light dark"),
-        element("title", f"{context.wish.title} · dcpdump"),
+        element("title", f"{context.title} · dcpdump"),
         element("style", Markup(style)),
     )
     body = element(
@@ -112,13 +112,13 @@ def _hash(text: str) -> str:
 def _header(context: Context) -> Markup:
     """Return the head of the page: which capture, when, how much."""
     facts = element("p", [element("span", words) for words in holds(context.evidence)], class_="facts")
-    return element("header", element("h1", context.wish.title), facts, _data_note(context))
+    return element("header", element("h1", context.title), facts, _data_note(context))
 
 
 def _data_note(context: Context) -> Markup | None:
     """Return a note on whose data the page contains."""
     holding = sum(1 for record in context.records.values() if record.frame.message.document)
-    if context.wish.redacted:
+    if context.redacted:
         return element("p", "Keys, values and names are hashed.", class_="note")
     if not holding:
         return None

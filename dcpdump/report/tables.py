@@ -7,13 +7,12 @@ from dcpdump.check.rule import Rule, Severity
 from dcpdump.diagnosis.trouble import Command
 from dcpdump.dissect import PAYLOAD_WORDS, payload
 from dcpdump.render.column import INT, Column
+from dcpdump.render.conns import GAPS
 from dcpdump.render.findings import FINDINGS
 from dcpdump.render.statistics import MESSAGES, CountedRow, kinds_of
 from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.report.context import Context, folded, section, table
-from dcpdump.report.gathered import LostBytes
 from dcpdump.report.html import Child, Markup, element
-from dcpdump.streams.wording import clock
 from dcpdump.text import counted
 
 # -- the table of streams: those in trouble first, to be filtered and sorted --------------------------
@@ -89,7 +88,6 @@ def _rule(context: Context, rule: Rule, group: list[tuple[Finding, int]]) -> Mar
     shown = group[:_MOST_FINDINGS]
     rest = count - sum(1 + more for _, more in shown)
     return folded(
-        f"rule-{rule.code}",
         (
             element("span", worst.value, class_=f"label {worst.value}"),
             element("b", f" {rule.title} "),
@@ -98,6 +96,7 @@ def _rule(context: Context, rule: Rule, group: list[tuple[Finding, int]]) -> Mar
         element("p", f"Source: {rule.source}", class_="detail") if rule.source else None,
         table(_FINDINGS, shown, {"frame": lambda row: context.frame(row[0].frame, f"{row[0].frame:,}")}),
         context.more(rest, Command("check", ("--select", rule.code))),
+        id=f"rule-{rule.code}",
         open=worst is Severity.VIOLATION,
     )
 
@@ -128,14 +127,6 @@ def messages(context: Context) -> Markup | None:
 
 _MOST_GAPS = 200
 _PAYLOAD = PAYLOAD_WORDS | {"skipped": "skipped, as they are no frames", "retransmitted": "sent again"}
-_GAPS = (
-    Column[LostBytes](head="time", text=lambda gap: clock(gap.ts_ns)),
-    Column[LostBytes](head="conn", text=lambda gap: str(gap.connection), right=True),
-    Column[LostBytes](head="from"),
-    Column[LostBytes](head="offset", get=lambda gap: gap.offset, type=INT),
-    Column[LostBytes](head="bytes", text=lambda gap: "?" if gap.length is None else f"{gap.length:,}", right=True),
-    Column[LostBytes](head="why", text=lambda gap: gap.reason),
-)
 
 
 def losses(context: Context) -> Markup:
@@ -148,7 +139,7 @@ def losses(context: Context) -> Markup:
         "Losses",
         element("p", _balance(context)),
         element("ul", [element("li", text) for text in damage]) if damage else None,
-        table(_GAPS, gaps, {"from": lambda gap: _sender(context, gap)}),
+        table(GAPS.some("time conn from offset bytes why"), gaps),
         context.more(more, Command("export", ("--tables", "gaps")), "more gaps"),
     )
 
@@ -165,8 +156,3 @@ def _balance(context: Context) -> str:
     if tally.lost.gaps:
         return text + f"{tally.lost.words()}."
     return text + ("" if context.evidence.carved else "No byte is lost.")
-
-
-def _sender(context: Context, gap: LostBytes) -> str:
-    connection = context.evidence.ledger.connections.get(gap.connection)
-    return "" if connection is None else (connection.src, connection.dst)[gap.direction]

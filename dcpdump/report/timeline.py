@@ -7,6 +7,7 @@ import numpy as np
 from dcpdump.batch.statistics import Distribution
 from dcpdump.check.rule import Severity
 from dcpdump.clock import clock_in_use
+from dcpdump.net.event import Gap
 from dcpdump.render.column import Column
 from dcpdump.render.statistics import LATENCIES, opcode_name
 from dcpdump.render.text_columns import bytes_text
@@ -19,6 +20,7 @@ from dcpdump.report.draw import (
     band,
     blocked_bands,
     lane,
+    legend,
     marks,
     picture,
     side_labels,
@@ -60,11 +62,7 @@ def timeline(context: Context) -> Markup | None:
     return section(
         "timeline",
         "What happened when",
-        element(
-            "p",
-            [element("span", symbol(kind), f" {text}") for kind, text in _LEGEND.items() if kind in met],
-            class_="legend",
-        ),
+        legend((symbol(kind), text) for kind, text in _LEGEND.items() if kind in met),
         element("div", lanes, axis(times), class_="lanes"),
         element(
             "p",
@@ -130,14 +128,19 @@ def _events(context: Context, each: ConnectionState) -> Iterator[DrawnMark]:
         yield DrawnMark(each.noops.open_ns, "noop", f"{clock(each.noops.open_ns)} a NOOP that was not answered")
     if each.end.ts_ns is not None:
         yield DrawnMark(each.end.ts_ns, "closed", f"{clock(each.end.ts_ns)} connection ended: {each.end.reason}")
-    for gap in context.gathered.gaps:
-        if gap.connection == each.number and gap.ts_ns is not None:
-            lost = "an unknown number of bytes" if gap.length is None else counted(gap.length, "byte")
-            yield DrawnMark(gap.ts_ns, "lost", f"{clock(gap.ts_ns)} {lost} lost ({gap.reason})", "#losses")
+    for ts_ns, gap in _gaps(context, each):
+        lost = "an unknown number of bytes" if gap.length is None else counted(gap.length, "byte")
+        yield DrawnMark(ts_ns, "lost", f"{clock(ts_ns)} {lost} lost ({gap.reason})", "#losses")
     for finding, _ in context.evidence.findings:
         if finding.connection == each.number and finding.severity is Severity.VIOLATION and finding.ts_ns is not None:
             text = f"{clock(finding.ts_ns)} {finding.rule.code} {finding.rule.title}"
             yield DrawnMark(finding.ts_ns, "broken", text, f"#rule-{finding.rule.code}")
+
+
+def _gaps(context: Context, each: ConnectionState) -> list[tuple[int, Gap]]:
+    """Return the gaps of a connection, each with its time."""
+    mine = (gap for direction, _, gap in context.gathered.gaps if direction.connection == each.number)
+    return [(gap.seen.ts_ns, gap) for gap in mine if gap.seen.ts_ns is not None]
 
 
 def _href(context: Context, number: int | None) -> str:
@@ -169,24 +172,19 @@ def flow(context: Context) -> Markup | None:
         "flow",
         "Flow control",
         element("div", lanes, axis(context.times), class_="lanes"),
-        element("p", f"Each point is the largest in {span(context.gathered.levels.axis.step_ns)}.", class_="caption"),
+        element("p", f"Each point is the largest in {span(context.gathered.traffic.axis.step_ns)}.", class_="caption"),
         lead="Bytes sent and not yet acknowledged. The dashed line is the buffer. Shaded: the producer had to wait.",
     )
 
 
 def _flow_lane(context: Context, each: ConnectionState) -> Markup:
     assert context.times is not None
-    times, window, levels = context.times, each.window, context.gathered.levels
-    values = levels.line(each.number)
-    axis = levels.axis
+    times, window = context.times, each.window
+    values = context.gathered.levels.line(each.number)
     buffer = window.size or window.asked or 0
     most = max(int(values.max(initial=0)), buffer)
-    first, last = times.fraction(axis.begins_ns(0)), times.fraction(axis.begins_ns(len(values)))
-    drawn = stairs(values, _FLOW_HEIGHT, most, hue(each))
-    stretched = f"translate({WIDTH * first:.2f} 0) scale({max(last - first, 1e-6):.5f} 1)"
     limit = _FLOW_HEIGHT - buffer / most * (_FLOW_HEIGHT - 4) - 1 if most else 0
-    mine = (gap.ts_ns for gap in context.gathered.gaps if gap.connection == each.number and gap.ts_ns)
-    lost = min(mine, default=None)
+    lost = min((ts_ns for ts_ns, _ in _gaps(context, each)), default=None)
     why = "unknown from here: bytes were lost"
     unknown = None if lost is None else band(times, lost, times.last_ns, _FLOW_HEIGHT, "over", why)
     peak = int(values.max(initial=0))
@@ -201,7 +199,7 @@ def _flow_lane(context: Context, each: ConnectionState) -> Markup:
             _FLOW_HEIGHT,
             label,
             blocked_bands(times, each, _FLOW_HEIGHT),
-            element("g", drawn, transform=stretched),
+            stairs(values, _FLOW_HEIGHT, most, hue(each)),
             element("path", d=f"M0 {limit:.1f}H{WIDTH}", class_="limit") if buffer else None,
             unknown,
         ),
@@ -226,17 +224,9 @@ def latency(context: Context) -> Markup | None:
     rows = [found.cells(opcode) for opcode in opcodes]
     levels = np.flatnonzero(sum(each.sum(axis=1) for each in rows))
     low, high = int(levels[0]) // PER_DECADE, -(-(int(levels[-1]) + 1) // PER_DECADE)
-    first = times.fraction(found.axis.begins_ns(0))
-    last = times.fraction(found.axis.begins_ns(found.axis.used))
-    dots = [
-        element("path", d=_dots(cells, low, high, first, last), class_=f"dots hue{at % HUES}")
-        for at, cells in enumerate(rows)
-    ]
+    dots = [element("path", d=_dots(cells, low, high), class_=f"dots hue{at % HUES}") for at, cells in enumerate(rows)]
     names = [opcode_name(opcode) for opcode in opcodes]
-    legend = [
-        element("span", swatch(element("path", d="M7 7h0", class_=f"dots hue{at % HUES}")), f" {name}")
-        for at, name in enumerate(names)
-    ]
+    samples = [swatch(element("path", d="M7 7h0", class_=f"dots hue{at % HUES}")) for at in range(len(names))]
     grid = [
         element("path", d=f"M0 {_y(power * PER_DECADE, low, high):.1f}H{WIDTH}", class_="grid")
         for power in range(low, high + 1)
@@ -245,7 +235,7 @@ def latency(context: Context) -> Markup | None:
     return section(
         "latency",
         "Latency",
-        element("p", legend, class_="legend"),
+        legend(zip(samples, names, strict=True)),
         element(
             "div",
             lane(
@@ -260,7 +250,7 @@ def latency(context: Context) -> Markup | None:
             {"slowest": lambda row: _slowest(context, row[0])},
         ),
         lead="How long answers took, on a logarithmic scale. A dot stands for all that took about as long within "
-        f"{span(found.axis.step_ns)}. The numbers of the table are microseconds.",
+        f"{span(context.gathered.traffic.axis.step_ns)}. The numbers of the table are microseconds.",
     )
 
 
@@ -268,10 +258,9 @@ def _y(level: int, low: int, high: int) -> float:
     return _LATENCY_HEIGHT - 4 - (level - low * PER_DECADE) / max(1, (high - low) * PER_DECADE) * (_LATENCY_HEIGHT - 8)
 
 
-def _dots(cells: np.ndarray, low: int, high: int, first: float, last: float) -> str:
-    used = cells.shape[1]
+def _dots(cells: np.ndarray, low: int, high: int) -> str:
     return "".join(
-        f"M{WIDTH * (first + (last - first) * (step + 0.5) / used):.0f} {_y(level, low, high):.0f}h0"
+        f"M{WIDTH * (step + 0.5) / cells.shape[1]:.0f} {_y(level, low, high):.0f}h0"
         for level, step in zip(*(each.tolist() for each in np.nonzero(cells)), strict=True)
     )
 

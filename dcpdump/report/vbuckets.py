@@ -8,7 +8,7 @@ import numpy as np
 
 from dcpdump.batch.gather import Array
 from dcpdump.batch.traffic_over_time import OTHERS, TrafficOverTime
-from dcpdump.report.context import Context, section
+from dcpdump.report.context import Context, folded, section
 from dcpdump.report.draw import WIDTH, Colour, TimeAxis, axis, band, lane, picture, png, side_labels, swatch
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.identity import Owner, alike, host, owners, same
@@ -171,9 +171,8 @@ def _map(times: TimeAxis, group: Sequence[ConnectionState], found: Map, troubled
         ),
         axis(times),
         element("figcaption", f"{counted(len(found.vbuckets), 'vbucket')} · ", _legend(found), f" · {in_trouble}"),
-        element(
-            "details",
-            element("summary", "How many messages came, by vbucket and time"),
+        folded(
+            "How many messages came, by vbucket and time",
             lane(
                 element(
                     "div", element("b", "messages"), element("span", f"at most {found.most:,} a point"), class_="head"

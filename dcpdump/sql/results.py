@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from dcpdump.arrow.folder import SCHEMAS
-from dcpdump.arrow.other_tables import FILES, GAPS
+from dcpdump.arrow.other_tables import FILES
 from dcpdump.escape import safe, safe_json
 from dcpdump.render.column import KEYS, ColumnSet
+from dcpdump.render.conns import GAPS
 from dcpdump.render.findings import FINDINGS
 from dcpdump.render.objects import DRAFT, FRAME, messages_of_fields
 from dcpdump.render.streams import STREAMS

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dcpdump.arrow.other_tables import FILES, GAPS
+from dcpdump.arrow.other_tables import FILES
 from dcpdump.render.column import KEYS, Column, ColumnSet
-from dcpdump.render.conns import CLOSED, CONNECTIONS
+from dcpdump.render.conns import CLOSED, CONNECTIONS, GAPS
 from dcpdump.render.diagnosis import DIAGNOSIS
 from dcpdump.render.diff import DIFF
 from dcpdump.render.findings import EXPLAINED, FINDINGS

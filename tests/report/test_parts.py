@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dcpdump.batch.block import BLOCK_BYTES
-from dcpdump.batch.traffic_over_time import TrafficOverTime
+from dcpdump.batch.traffic_over_time import Axis, TrafficOverTime
 from dcpdump.clock import UTC, Clock, clock_in_use, writing_times, zone_of
 from dcpdump.escape import safe
 from dcpdump.report import vbuckets
@@ -127,7 +127,9 @@ def test_an_area_keeps_a_peak_of_one_step() -> None:
 
 
 def test_a_level_stays_until_it_changes_and_its_peak_is_kept() -> None:
-    levels = Levels()
+    axis = Axis()
+    axis.meet(0, 500 * SECOND)
+    levels = Levels(axis)
     for at, level in ((0, 10), (1, 5 << 30), (2, 20), (500, 30)):
         levels.note(7, at * SECOND, level)
     line = levels.line(7).tolist()
