@@ -16,7 +16,6 @@ from dcpdump.startup import dataclass, field
 from dcpdump.streams.causes import Verdict
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.wording import client
 
 Row = TypeVar("Row")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -66,25 +65,12 @@ class Context:
     def frame(self, number: int | None, label: str | None = None) -> Markup:
         """Return a link to a frame, or only its number if the page does not show it."""
         text = label or f"frame {number:,}"
-        if number in self.records:
-            return element("a", text, href=f"#frame-{number}")
-        return element("span", text)
+        return element("a", text, href=f"#frame-{number}") if number in self.records else element("span", text)
 
 
 def hue(connection: ConnectionState) -> str:
     """Return the class of a connection's colour; they repeat."""
     return f"hue{connection.number % HUES}"
-
-
-def head(connection: ConnectionState, *notes: str) -> Markup:
-    """Return the label of a connection's lane."""
-    return element(
-        "div",
-        element("b", f"c{connection.number}"),
-        element("span", client(connection), class_="name"),
-        [element("span", note, class_="note") for note in notes],
-        class_="head",
-    )
 
 
 def table(

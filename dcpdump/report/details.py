@@ -50,18 +50,13 @@ def dialogues(context: Context) -> Markup | None:
 def _dialogue(context: Context, stream: Stream, number: int) -> Markup:
     verdict = context.verdicts[stream]
     connection = stream.connection
-    ends = element(
-        "div",
-        element("span", client(connection)),
-        element("span", connection.server_address or connection.dst),
-        class_="ends",
-    )
+    ends = client(connection), connection.server_address or connection.dst
     rungs = [_rung(context, rung) for rung in ladder(stream, context.evidence.now_ns)]
     said = element("span", verdict.text, class_="detail")
     return element(
         "article",
         element("h3", f"{name_stream(stream)} of c{connection.number} {client(connection)} ", said),
-        ends,
+        element("div", [element("span", end) for end in ends], class_="ends"),
         element("ol", rungs, class_="ladder"),
         id=f"dialogue-{number}",
     )
@@ -82,11 +77,8 @@ _LINE = 16
 _BYTES = 512  #: of a frame that are shown
 _ROWS = 512  #: rows of its table, and problems: a list of items may have very many
 _Row = tuple[int, TableRow]
-_FIELDS = (
-    Column[_Row](get=at("1.label"), head="Field"),
-    Column[_Row](get=at("1.offsets"), head="(offset)"),
-    Column[_Row](get=at("1.text"), head="(value)"),
-)
+_HEADS = {"label": "Field", "offsets": "(offset)", "text": "(value)"}
+_FIELDS = [Column[_Row](get=at(f"1.{name}"), head=head) for name, head in _HEADS.items()]
 
 
 def frames(context: Context) -> Markup | None:

@@ -6,7 +6,8 @@ one ``viewBox``. Colours are classes; nothing has a style of its own.
 
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -80,16 +81,13 @@ class TimeAxis(NamedTuple):
 
     def offsets(self) -> list[tuple[int, int]]:
         """Return the zone's offsets from UTC (ns) with their beginnings: the first, and each change."""
-        zone, at = clock_in_use().zone, self.first_ns
-        found = [(at, zone.offset_ns(at))]
-        while at < self.last_ns:
-            low, at = at, min(self.last_ns, at + 30 * _DAY)
-            ahead, high = zone.offset_ns(at), at
+        offset = clock_in_use().zone.offset_ns
+        found = [(self.first_ns, offset(self.first_ns))]
+        for low in range(self.first_ns, self.last_ns, 30 * _DAY):
+            high = min(self.last_ns, low + 30 * _DAY)
+            ahead = offset(high)
             if ahead != found[-1][1]:
-                while high - low > 1_000_000:
-                    middle = (low + high) // 2
-                    low, high = (low, middle) if zone.offset_ns(middle) == ahead else (middle, high)
-                found.append((high, ahead))
+                found.append((low + bisect_left(range(low, high), True, key=lambda ts: offset(ts) == ahead), ahead))
         return found
 
 
@@ -99,14 +97,15 @@ WIDTH = 1000
 #: Marks nearer than this fraction of the width are joined.
 _NEAR = 0.006
 _LISTED = 12
-_SHAPES = {
-    "ended": "M-2-6h4v12h-4z",
-    "rolled-back": "M0-6l5 6l-5 6l-5-6z",
-    "refused": "M-5-5h10v10h-10z",
-    "broken": "M-3-5h6l3 5l-3 5h-6l-3-5z",
-    "noop": "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z",
-    "closed": "M-5-5L5 5M5-5L-5 5",
-    "lost": "M-6-5h12l-6 10z",
+#: Kinds of marks: what they are, and their shapes.
+_MARKS = {
+    "ended": ("stream ended", "M-2-6h4v12h-4z"),
+    "rolled-back": ("rolled back", "M0-6l5 6l-5 6l-5-6z"),
+    "refused": ("refused", "M-5-5h10v10h-10z"),
+    "broken": ("rule broken", "M-3-5h6l3 5l-3 5h-6l-3-5z"),
+    "noop": ("NOOP not answered", "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z"),
+    "closed": ("connection closed", "M-5-5L5 5M5-5L-5 5"),
+    "lost": ("bytes lost", "M-6-5h12l-6 10z"),
 }
 
 
@@ -119,19 +118,27 @@ class DrawnMark(NamedTuple):
     href: str = ""
 
 
-def symbol(kind: str) -> Markup:
-    """Return the symbol of a kind of mark, for a legend."""
-    return swatch(element("path", d=_SHAPES[kind], class_=f"mark {kind}"), class_="symbol", viewBox="-8 -8 16 16")
+def legend(samples: Iterable[tuple[Markup, str]]) -> Markup:
+    """Return samples with what they mean."""
+    return element("p", [element("span", sample, f" {text}") for sample, text in samples], class_="legend")
+
+
+def legend_of_marks(kinds: Collection[str]) -> Markup:
+    """Return the marks of some kinds with what they are."""
+    return legend((_symbol(kind), text) for kind, (text, _) in _MARKS.items() if kind in kinds)
+
+
+def _symbol(kind: str) -> Markup:
+    return swatch(_shape(kind), class_="symbol", viewBox="-8 -8 16 16")
+
+
+def _shape(kind: str) -> Markup:
+    return element("path", d=_MARKS[kind][1], class_=f"mark {kind}")
 
 
 def swatch(drawn: Markup, **attributes: Value) -> Markup:
     """Return a sample of a colour, for a legend."""
     return element("svg", drawn, **({"class_": "swatch", "aria_hidden": "true"} | attributes))
-
-
-def legend(samples: Iterable[tuple[Markup, str]]) -> Markup:
-    """Return samples with what they mean."""
-    return element("p", [element("span", sample, f" {text}") for sample, text in samples], class_="legend")
 
 
 def picture(height: int, label: str, *children: Child, kind: str = "plot", map: str | None = None) -> Markup:
@@ -154,10 +161,15 @@ def picture(height: int, label: str, *children: Child, kind: str = "plot", map: 
     )
 
 
-def lane(head: Child, *pictures: Child, tall: bool = False, high: bool = False, id: str | None = None) -> Markup:
-    """Return pictures of one time span, with a head at their left."""
-    strip = element("div", *pictures, class_="strip high" if high else "strip")
-    return element("div", head, strip, class_="lane tall" if tall else "lane", id=id)
+def lane(head: Iterable[Child], *pictures: Child, kind: str = "", id: str | None = None) -> Markup:
+    """Return pictures of one time span, with a head at their left. ``kind``: tall or high, where it is."""
+    strip = element("div", *pictures, class_="strip")
+    return element("div", element("div", head, class_="head"), strip, class_=f"lane {kind}".rstrip(), id=id)
+
+
+def head(title: str, *notes: str) -> list[Markup]:
+    """Return the head of a lane: its title, and notes below it."""
+    return [element("b", title), *(element("span", note) for note in notes if note)]
 
 
 def side_labels(labels: Iterable[tuple[str, str]]) -> Markup:
@@ -243,8 +255,7 @@ def _mark(times: TimeAxis, group: Sequence[DrawnMark]) -> Markup:
     if len(group) > _LISTED:
         lines.append(f"… {len(group) - _LISTED:,} more")
     title = [(Markup("\n") if at else None, line) for at, line in enumerate(lines)]
-    shape = element("path", d=_SHAPES[first.kind], class_=f"mark {first.kind}")
-    children: list[Child] = [element("title", title), shape]
+    children: list[Child] = [element("title", title), _shape(first.kind)]
     if len(group) > 1:
         children.append(element("text", f"{len(group):,}", x=8, y=4, class_="count"))
     inner: Child = element("a", children, href=first.href) if first.href else children

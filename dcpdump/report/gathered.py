@@ -25,11 +25,8 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.wire.frame import RawFrame
 
 # -- kept frames --------------------------------------------------------------------------------------
-# Frames that a page may show are kept while reading, in bounded memory.
-#
 # The first and the last frames that open and close connections and streams are kept as bytes; a frame with a finding is
-# kept at once, while its part is in memory. The page only calls ``frames``: an index of the input could answer it as
-# well.
+# kept at once, while its part is in memory.
 
 #: How many opening and closing frames are kept, of the first and of the last.
 _FIRST = _LAST = 4_000
@@ -130,8 +127,6 @@ def _kept(part: Part, row: int) -> _Kept:
 
 #: How many gaps are kept; further ones are only counted.
 _GAPS = 10_000
-
-
 #: How many levels are put into the grids at once.
 _PENDING = 20_000
 
@@ -176,7 +171,7 @@ class Levels:
         """Return the largest level of each step; without a change, that of the step before."""
         self.flush()
         used, row = self._axis.used, self.rows[connection]
-        most, last = self._most.cells[row, :used], self._last.cells[row, :used]
+        most, last = (grid.cells[row, :used] for grid in (self._most, self._last))
         there = np.maximum.accumulate(np.where(last > 0, np.arange(used), -1))
         before = np.concatenate(([0], np.where(there >= 0, last[np.maximum(there, 0)], 0)[:-1]))
         level = np.maximum(np.where(most > 0, most, 0), before)
@@ -251,28 +246,21 @@ class Gathered:
         self.levels, self.latencies = Levels(self.traffic.axis), Latencies(self.traffic.axis)
         self.frames = KeptFrames()
         self.gaps: list[LostBytes] = []
-        self.more_gaps = 0  #: gaps beyond those kept
+        self.gap_count = 0  #: with those beyond those kept
         self.since_ns: int | None = None  #: earlier frames are not in the pictures
 
     def take(self, parts: Sequence[Part], gaps: Sequence[Lost]) -> None:
         """Add the parts and gaps of a block."""
         for lost, gap in ((each, gap) for each in gaps for gap in each.sent if gap.reason != CARVED):
+            self.gap_count += 1
             if len(self.gaps) < _GAPS:
                 self.gaps.append((redacted_direction(lost.direction, self._redactor), lost.gap.offset, gap))
-            else:
-                self.more_gaps += 1
         self.frames.feed(parts)
         for part in parts:
-            rows = self._rows(part)
+            rows = None if self.since_ns is None else np.flatnonzero(part.ts_ns >= max(self.since_ns, NO_TIME + 1))
             self.traffic.feed(part, rows)
             self.statistics.feed(part, range(len(part)) if rows is None else rows.tolist())
             self.latencies.feed(part, None if rows is None else set(rows.tolist()))
-
-    def _rows(self, part: Part) -> "np.ndarray[tuple[int], np.dtype[np.int64]] | None":
-        """Return the rows for the pictures; None: all."""
-        if self.since_ns is None:
-            return None
-        return np.flatnonzero((part.ts_ns != NO_TIME) & (part.ts_ns >= self.since_ns))
 
     def learnt(self, step: Step, ledger: Ledger) -> None:
         """Note the outstanding bytes of flow control after a step of the ledger."""

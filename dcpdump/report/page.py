@@ -11,6 +11,7 @@ from dcpdump.check.rule import Severity
 from dcpdump.render.diagnosis import holds
 from dcpdump.report import details, tables, timeline, troubles, vbuckets
 from dcpdump.report.context import Context
+from dcpdump.report.draw import TimeAxis
 from dcpdump.report.html import Markup, element
 from dcpdump.text import counted
 
@@ -118,12 +119,10 @@ def _header(context: Context) -> Markup:
 def _data_note(context: Context) -> Markup | None:
     """Return a note on whose data the page contains."""
     holding = sum(1 for record in context.records.values() if record.frame.message.document)
-    if context.redacted:
-        return element("p", "Keys, values and names are hashed.", class_="note")
-    if not holding:
-        return None
     text = f"Holds keys and up to 64 bytes of values of {counted(holding, 'document')}; --redact hides them."
-    return element("p", text, class_="note")
+    if context.redacted:
+        text = "Keys, values and names are hashed."
+    return element("p", text, class_="note") if holding or context.redacted else None
 
 
 def _navigation(names: list[str]) -> Markup:
@@ -141,17 +140,13 @@ def _navigation(names: list[str]) -> Markup:
 
 def _data(context: Context, maps: list[dict[str, object]]) -> Markup:
     """Return the data for the script."""
-    times, traffic = context.times, context.gathered.traffic
-    lanes = {}
-    if times is not None:
-        for each in context.lanes:
-            lanes[f"timeline-{each.number}"] = traffic.bytes_of(each.number).tolist()
-            if each.number in context.gathered.levels.rows:
-                lanes[f"flow-{each.number}"] = context.gathered.levels.line(each.number).tolist()
-    first, last = (0, 0) if times is None else (times.first_ns, times.last_ns)
-    ahead = [(0, 0)] if times is None else [(since / 1e6, offset / 1e6) for since, offset in times.offsets()]
-    data = {"first": first / 1e6, "last": last / 1e6, "ahead": ahead, "step": traffic.axis.step_ns / 1e6}
-    return in_script({**data, "lanes": lanes, "maps": maps})
+    times, traffic, levels = context.times or TimeAxis(0, 0), context.gathered.traffic, context.gathered.levels
+    numbers = [each.number for each in context.lanes] if context.times else []
+    lanes = {f"timeline-{number}": traffic.bytes_of(number).tolist() for number in numbers}
+    lanes |= {f"flow-{number}": levels.line(number).tolist() for number in numbers if number in levels.rows}
+    ahead = [(since / 1e6, offset / 1e6) for since, offset in times.offsets()]
+    data = {"first": times.first_ns / 1e6, "last": times.last_ns / 1e6, "step": traffic.axis.step_ns / 1e6}
+    return in_script({**data, "ahead": ahead, "lanes": lanes, "maps": maps})
 
 
 def in_script(data: object) -> Markup:

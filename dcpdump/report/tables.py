@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule, Severity
-from dcpdump.diagnosis.trouble import Command
+from dcpdump.diagnosis.trouble import Command, grouped
 from dcpdump.dissect import PAYLOAD_WORDS, payload
 from dcpdump.render.column import INT, Column
 from dcpdump.render.conns import GAPS
@@ -68,10 +68,8 @@ _ORDER = (Severity.VIOLATION, Severity.SUSPICIOUS, Severity.INFO, Severity.UNKNO
 
 def findings(context: Context) -> Markup | None:
     """Return the section; None where there are none."""
-    by_rule: dict[Rule, list[tuple[Finding, int]]] = {}
     order = sorted(context.evidence.findings, key=lambda each: _ORDER.index(each[0].severity))
-    for finding, more in order:
-        by_rule.setdefault(finding.rule, []).append((finding, more))
+    by_rule = grouped(order, lambda each: each[0].rule)
     if not by_rule:
         return None
     return section(
@@ -132,7 +130,7 @@ _PAYLOAD = PAYLOAD_WORDS | {"skipped": "skipped, as they are no frames", "retran
 def losses(context: Context) -> Markup:
     """Return the section. It is there without losses too, to say so."""
     gaps = context.gathered.gaps[:_MOST_GAPS]
-    more = len(context.gathered.gaps) - len(gaps) + context.gathered.more_gaps
+    more = context.gathered.gap_count - len(gaps)
     damage = [str(fault) for each in context.evidence.health for fault in each.damage[:_MOST_GAPS]]
     return section(
         "losses",

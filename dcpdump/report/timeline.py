@@ -11,40 +11,34 @@ from dcpdump.net.event import Gap
 from dcpdump.render.column import Column
 from dcpdump.render.statistics import LATENCIES, opcode_name
 from dcpdump.render.text_columns import bytes_text
-from dcpdump.report.context import HUES, Context, head, hue, section, table
+from dcpdump.report.context import HUES, Context, hue, section, table
 from dcpdump.report.draw import (
     WIDTH,
     DrawnMark,
+    TimeAxis,
     area,
     axis,
     band,
     blocked_bands,
+    head,
     lane,
     legend,
+    legend_of_marks,
     marks,
     picture,
     side_labels,
     stairs,
     swatch,
-    symbol,
 )
 from dcpdump.report.gathered import DECADES, PER_DECADE
 from dcpdump.report.html import Child, Markup, element
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.wording import clock, name_stream, reason, reason_name, seqno, span, status
+from dcpdump.streams.wording import client, clock, name_stream, reason, reason_name, seqno, span, status
 from dcpdump.text import counted
 
 _HEIGHT = 48
-_LEGEND = {
-    "ended": "stream ended",
-    "rolled-back": "rolled back",
-    "refused": "refused",
-    "broken": "rule broken",
-    "noop": "NOOP not answered",
-    "closed": "connection closed",
-    "lost": "bytes lost",
-}
+_NO_NOOP = ("noop-not-answered", "DCP511")  #: causes of troubles
 
 
 def timeline(context: Context) -> Markup | None:
@@ -52,22 +46,20 @@ def timeline(context: Context) -> Markup | None:
     times = context.times
     if times is None:
         return None
-    shown = context.lanes
+    shown, met = context.lanes, set[str]()
     rest = [each for each in context.evidence.connections if each not in shown]
-    met: set[str] = set()
-    lanes = [_lane(context, each, met) for each in shown]
+    lanes = [_lane(context, times, each, met) for each in shown]
     if rest:
         lanes.append(_others(context, rest))
-    step = span(context.gathered.traffic.axis.step_ns)
     return section(
         "timeline",
         "What happened when",
-        legend((symbol(kind), text) for kind, text in _LEGEND.items() if kind in met),
+        legend_of_marks(met),
         element("div", lanes, axis(times), class_="lanes"),
         element(
             "p",
             f"{times.label(times.first_ns)} to {times.label(times.last_ns)} {clock_in_use().zone.name(times.last_ns)}. "
-            f"Each point is the sum of {step}; "
+            f"Each point is the sum of {span(context.gathered.traffic.axis.step_ns)}; "
             "heights grow with the square root, so that a burst does not flatten the rest; a lane has its own scale.",
             class_="caption",
         ),
@@ -76,9 +68,8 @@ def timeline(context: Context) -> Markup | None:
     )
 
 
-def _lane(context: Context, each: ConnectionState, met: set[str]) -> Markup:
-    assert context.times is not None
-    times, traffic = context.times, context.gathered.traffic
+def _lane(context: Context, times: TimeAxis, each: ConnectionState, met: set[str]) -> Markup:
+    traffic = context.gathered.traffic
     values = traffic.bytes_of(each.number)
     most = int(values.max(initial=0))
     rate = most * 1e9 / traffic.axis.step_ns
@@ -90,7 +81,8 @@ def _lane(context: Context, each: ConnectionState, met: set[str]) -> Markup:
     sums = f"{bytes_text(float(values.sum()))}, at most {bytes_text(rate)}/s"
     label = f"connection {each.number}: {sums}; {counted(len(found), 'event')}"
     drawn = picture(_HEIGHT, label, shades, area(values, _HEIGHT, most, hue(each)))
-    return lane(head(each, f"peak {bytes_text(rate)}/s"), drawn, marks(times, found), id=f"timeline-{each.number}")
+    title = head(f"c{each.number}", client(each), f"peak {bytes_text(rate)}/s")
+    return lane(title, drawn, marks(times, found), id=f"timeline-{each.number}")
 
 
 def _others(context: Context, rest: list[ConnectionState]) -> Markup:
@@ -99,10 +91,8 @@ def _others(context: Context, rest: list[ConnectionState]) -> Markup:
     values = traffic.added_up(each.number for each in rest)
     most = int(values.max(initial=0))
     label = f"{counted(len(rest), 'connection')} more: {bytes_text(float(values.sum()))}"
-    return lane(
-        element("div", element("b", f"{len(rest):,} more"), element("span", "added up", class_="name"), class_="head"),
-        picture(_HEIGHT, label, area(values, _HEIGHT, most, "rest")),
-    )
+    drawn = picture(_HEIGHT, label, area(values, _HEIGHT, most, "rest"))
+    return lane(head(f"{len(rest):,} more", "added up"), drawn)
 
 
 def _events(context: Context, each: ConnectionState) -> Iterator[DrawnMark]:
@@ -124,7 +114,8 @@ def _events(context: Context, each: ConnectionState) -> Iterator[DrawnMark]:
             when = request.answered_ns
             text += f", and {request.repeats:,} more later" if request.repeats else ""
             yield DrawnMark(when, kind, f"{clock(when)} {where} {text}", _href(context, request.answer_frame))
-    if each.noops.open_ns is not None and each.number in _silent(context):
+    silent = (trouble.connections for trouble in context.found.troubles if trouble.cause in _NO_NOOP)
+    if each.noops.open_ns is not None and any(each.number in numbers for numbers in silent):
         yield DrawnMark(each.noops.open_ns, "noop", f"{clock(each.noops.open_ns)} a NOOP that was not answered")
     if each.end.ts_ns is not None:
         yield DrawnMark(each.end.ts_ns, "closed", f"{clock(each.end.ts_ns)} connection ended: {each.end.reason}")
@@ -147,14 +138,6 @@ def _href(context: Context, number: int | None) -> str:
     return f"#frame-{number}" if number in context.records else ""
 
 
-def _silent(context: Context) -> frozenset[int]:
-    """Return the connections with an unanswered NOOP."""
-    codes = ("noop-not-answered", "DCP511")
-    return frozenset(
-        number for trouble in context.found.troubles if trouble.cause in codes for number in trouble.connections
-    )
-
-
 # -- flow control over time ---------------------------------------------------------------------------
 # Outstanding bytes against the buffer, and the times when the producer had to wait.
 
@@ -163,38 +146,36 @@ _FLOW_HEIGHT = 64
 
 def flow(context: Context) -> Markup | None:
     """Return the section; None where no flow control was seen."""
-    if context.times is None:
+    times, rows = context.times, context.gathered.levels.rows
+    if times is None:
         return None
-    lanes = [_flow_lane(context, each) for each in context.lanes if each.number in context.gathered.levels.rows]
+    lanes = [_flow_lane(context, times, each) for each in context.lanes if each.number in rows]
     if not lanes:
         return None
     return section(
         "flow",
         "Flow control",
-        element("div", lanes, axis(context.times), class_="lanes"),
+        element("div", lanes, axis(times), class_="lanes"),
         element("p", f"Each point is the largest in {span(context.gathered.traffic.axis.step_ns)}.", class_="caption"),
         lead="Bytes sent and not yet acknowledged. The dashed line is the buffer. Shaded: the producer had to wait.",
     )
 
 
-def _flow_lane(context: Context, each: ConnectionState) -> Markup:
-    assert context.times is not None
-    times, window = context.times, each.window
+def _flow_lane(context: Context, times: TimeAxis, each: ConnectionState) -> Markup:
+    window = each.window
     values = context.gathered.levels.line(each.number)
     buffer = window.size or window.asked or 0
-    most = max(int(values.max(initial=0)), buffer)
+    peak = int(values.max(initial=0))
+    most = max(peak, buffer)
     limit = _FLOW_HEIGHT - buffer / most * (_FLOW_HEIGHT - 4) - 1 if most else 0
     lost = min((ts_ns for ts_ns, _ in _gaps(context, each)), default=None)
-    why = "unknown from here: bytes were lost"
-    unknown = None if lost is None else band(times, lost, times.last_ns, _FLOW_HEIGHT, "over", why)
-    peak = int(values.max(initial=0))
+    doubt = "" if lost is None else "unknown after lost bytes"
+    unknown = None if lost is None else band(times, lost, times.last_ns, _FLOW_HEIGHT, "over", doubt)
     label = f"connection {each.number}: outstanding bytes against a buffer of {buffer:,}, at most {peak:,}"
-    blocked = window.blocked_ns(context.evidence.now_ns)
-    if blocked:
+    if blocked := window.blocked_ns(context.evidence.now_ns):
         label += f"; blocked {span(blocked)}"
-    doubt = "unknown after lost bytes" if lost is not None else ""
     return lane(
-        head(each, bytes_text(buffer), counted(window.acks, "ack"), doubt),
+        head(f"c{each.number}", client(each), bytes_text(buffer), counted(window.acks, "ack"), doubt),
         picture(
             _FLOW_HEIGHT,
             label,
@@ -226,7 +207,7 @@ def latency(context: Context) -> Markup | None:
     low, high = int(levels[0]) // PER_DECADE, -(-(int(levels[-1]) + 1) // PER_DECADE)
     dots = [element("path", d=_dots(cells, low, high), class_=f"dots hue{at % HUES}") for at, cells in enumerate(rows)]
     names = [opcode_name(opcode) for opcode in opcodes]
-    samples = [swatch(element("path", d="M7 7h0", class_=f"dots hue{at % HUES}")) for at in range(len(names))]
+    samples = (swatch(element("path", d="M7 7h0", class_=f"dots hue{at % HUES}")) for at in range(len(names)))
     grid = [
         element("path", d=f"M0 {_y(power * PER_DECADE, low, high):.1f}H{WIDTH}", class_="grid")
         for power in range(low, high + 1)
@@ -238,9 +219,7 @@ def latency(context: Context) -> Markup | None:
         legend(zip(samples, names, strict=True)),
         element(
             "div",
-            lane(
-                element("div", _scale(low, high), class_="head"), picture(_LATENCY_HEIGHT, label, grid, dots), high=True
-            ),
+            lane([_scale(low, high)], picture(_LATENCY_HEIGHT, label, grid, dots), kind="high"),
             axis(times),
             class_="lanes",
         ),

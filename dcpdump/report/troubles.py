@@ -66,7 +66,9 @@ def _link(context: Context, trouble: Trouble) -> Markup | None:
         if trouble.count == 1 and trouble.frames[0] in context.records:
             label, target = f"frame {trouble.frames[0]:,}", f"frame-{trouble.frames[0]}"
     elif section := _SECTIONS.get(trouble.situation):
-        lane = next((number for number in trouble.connections if _pictured(context, section, number)), None)
+        rows = context.gathered.levels.rows if section == "flow" else trouble.connections
+        pictured = {each.number for each in context.lanes if each.number in rows and context.times is not None}
+        lane = next((number for number in trouble.connections if number in pictured), None)
         if lane is None and section != "losses":
             return None
         label = "window" if section == "flow" else section
@@ -74,12 +76,6 @@ def _link(context: Context, trouble: Trouble) -> Markup | None:
     elif stream := next((stream for stream in trouble.streams if stream in context.dialogues), None):
         label, target = "dialogue", f"dialogue-{context.dialogues[stream]}"
     return element("a", f"{label} →", href=f"#{target}", class_="proof")
-
-
-def _pictured(context: Context, section: str, number: int) -> bool:
-    if context.times is None or all(each.number != number for each in context.lanes):
-        return False
-    return section != "flow" or number in context.gathered.levels.rows
 
 
 def _command(context: Context, command: Command | None) -> Markup | None:

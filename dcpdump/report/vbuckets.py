@@ -1,6 +1,7 @@
 """Make the maps of vBuckets over time: the silence of each, by consumer; and the seqnos of streams in trouble."""
 
 from base64 import b64encode
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -8,8 +9,9 @@ import numpy as np
 
 from dcpdump.batch.gather import Array
 from dcpdump.batch.traffic_over_time import OTHERS, TrafficOverTime
+from dcpdump.diagnosis.trouble import grouped
 from dcpdump.report.context import Context, folded, section
-from dcpdump.report.draw import WIDTH, Colour, TimeAxis, axis, band, lane, picture, png, side_labels, swatch
+from dcpdump.report.draw import WIDTH, Colour, TimeAxis, axis, band, head, lane, picture, png, side_labels, swatch
 from dcpdump.report.html import Markup, element
 from dcpdump.streams.identity import Owner, alike, host, owners, same
 from dcpdump.streams.state import ConnectionState
@@ -49,11 +51,8 @@ class Map(NamedTuple):
 
 def silence_map(traffic: TrafficOverTime, group: Sequence[ConnectionState], times: TimeAxis) -> Map:
     """Return the map of a consumer's streams."""
-    by_vbucket: dict[int, list[Stream]] = {}
-    for connection in group:
-        for stream in connection.streams:
-            if stream.known:
-                by_vbucket.setdefault(stream.vbucket, []).append(stream)
+    streams = (stream for connection in group for stream in connection.streams if stream.known)
+    by_vbucket = grouped(streams, lambda stream: stream.vbucket)
     vbuckets = sorted(by_vbucket)
     used, step_s = traffic.axis.used, traffic.axis.step_ns / 1e9
     total = used * step_s
@@ -63,10 +62,10 @@ def silence_map(traffic: TrafficOverTime, group: Sequence[ConnectionState], time
     silence = np.zeros((-(-len(vbuckets) // each), used), np.uint8)
     messages = np.zeros(silence.shape, np.uint32)
     for at, vbucket in enumerate(vbuckets):
-        row, streams = at // each, by_vbucket[vbucket]
-        now = traffic.messages_of({(stream.connection.number, vbucket, stream.stream_id) for stream in streams})
+        row, mine = at // each, by_vbucket[vbucket]
+        now = traffic.messages_of({(stream.connection.number, vbucket, stream.stream_id) for stream in mine})
         messages[row] = np.maximum(messages[row], now)
-        silence[row] = np.maximum(silence[row], _silences(now, streams, times, used, np.array(limits) / step_s))
+        silence[row] = np.maximum(silence[row], _silences(now, mine, times, used, np.array(limits) / step_s))
     most = int(messages.max(initial=0))
     return Map(vbuckets, _shrunk(silence), _shrunk(_heat(messages, most)), limits, most)
 
@@ -166,19 +165,15 @@ def _map(times: TimeAxis, group: Sequence[ConnectionState], found: Map, troubled
     return element(
         "figure",
         element("h3", client(group[0]), " ", element("span", names, class_="detail")),
-        lane(
-            element("div", _rows(found), class_="head"), _image(found, found.silence, label, hits, "silence"), tall=True
-        ),
+        lane([_rows(found)], _image(found, found.silence, label, hits, "silence"), kind="tall"),
         axis(times),
         element("figcaption", f"{counted(len(found.vbuckets), 'vbucket')} · ", _legend(found), f" · {in_trouble}"),
         folded(
             "How many messages came, by vbucket and time",
             lane(
-                element(
-                    "div", element("b", "messages"), element("span", f"at most {found.most:,} a point"), class_="head"
-                ),
+                head("messages", f"at most {found.most:,} a point"),
                 _image(found, found.messages, f"messages of {client(group[0])}", [], "messages"),
-                tall=True,
+                kind="tall",
             ),
         ),
     )
@@ -218,14 +213,11 @@ def _rows(found: Map) -> Markup:
 
 def _legend(found: Map) -> Markup:
     """Return a legend of the colours."""
-    parts = []
-    for level in (1, LEVELS // 3, 2 * LEVELS // 3, LEVELS):
-        limit = span(round(found.limits[level - 1] * 1e9))
-        first = f"less than {span(round(found.limits[1] * 1e9))}"
-        text = first if level == 1 else f"{limit} and more" if level == LEVELS else limit
-        square = element("rect", width=14, height=14, class_=f"level{level}")
-        parts.append(element("span", swatch(square), f" {text} "))
-    return element("span", "silent for ", parts, class_="levels")
+    begins = {level: span(round(limit * 1e9)) for level, limit in enumerate(found.limits, 1)}
+    texts = {level: begins[level] for level in (1, LEVELS // 3, 2 * LEVELS // 3, LEVELS)}
+    texts |= {1: f"less than {begins[2]}", LEVELS: f"{begins[LEVELS]} and more"}
+    squares = {level: swatch(element("rect", width=14, height=14, class_=f"level{level}")) for level in texts}
+    return element("span", "silent for ", [(squares[level], f" {text} ") for level, text in texts.items()])
 
 
 # -- seqnos of streams in trouble -------------------------------------------------------------------------------
@@ -275,22 +267,21 @@ Group = tuple[list[ConnectionState], set[int]]  #: connections, and their vbucke
 
 def consumers(connections: Sequence[ConnectionState]) -> list[list[ConnectionState]]:
     """Group connections with streams by consumer: connections of one client with different vbuckets."""
-    out: list[list[ConnectionState]] = []
-    by_owner: dict[Owner, list[Group]] = {}
+    out: list[Group] = []
+    by_owner = defaultdict[Owner, list[Group]](list)
     for connection in connections:
         mine = {stream.vbucket for stream in connection.streams if stream.known}
         if not mine:
             continue
-        near = (group for owner in owners(connection) for group in by_owner.get(owner, [])[-_COMPARED:])
+        near = (group for owner in owners(connection) for group in by_owner[owner][-_COMPARED:])
         found = next((group for group in near if _shares(group, connection, mine)), None)
         if found is None:
             found = [], set()
-            out.append(found[0])
-            for owner in owners(connection):
-                by_owner.setdefault(owner, []).append(found)
+            for groups in (out, *(by_owner[owner] for owner in owners(connection))):
+                groups.append(found)
         found[0].append(connection)
         found[1].update(mine)
-    return out
+    return [group for group, _ in out]
 
 
 def _shares(group: Group, connection: ConnectionState, vbuckets: set[int]) -> bool:
