@@ -50,7 +50,6 @@ class FrameService:
         self._known = (0, 0)  # how many directions and damages were in news so far
         self._last: IndexState | None = None
         self._stopped = False  # by an error
-        self._pending = False  # whether there are unsent news
         self._due = 0.0  # the time of the next news
 
     def ask(self, ticket: int, question: Question | None) -> None:
@@ -63,22 +62,17 @@ class FrameService:
     @property
     def busy(self) -> bool:
         """Return whether there is work to do."""
-        return bool(self._asked) or (self.index.waits_for is None and not self._over)
-
-    @property
-    def patience(self) -> float | None:
-        """Return the seconds until the next news."""
-        return max(0.0, self._due - time.monotonic()) if self._pending else None
+        return bool(self._asked) or not self._over
 
     @property
     def _over(self) -> bool:
-        return self.index.latest.ended or self._stopped
+        return self.index.building.complete or self._stopped
 
     def work(self) -> list[Message]:
-        """Index new input, and continue with one question: short ones first."""
+        """Index new input, and continue with one question: short ones first, and before input is waited for."""
         out: list[Message] = []
         try:
-            if not self._stopped:
+            if not self._stopped and not (self.index.building.idle and self._short is not None):
                 self.index.step()
         except (DcpdumpError, OSError) as error:
             self._stopped = True
@@ -87,26 +81,24 @@ class FrameService:
         return [*out, *([] if news is None else [news]), *self._answer()]
 
     def _news(self) -> IndexState | None:
-        index, latest, before, now = self.index, self.index.latest, self._last, time.monotonic()
+        index, building, before, now = self.index, self.index.building, self._last, time.monotonic()
         directions, damage = self._known
         news = IndexState(
-            latest.counts,
+            building.counts,
             index.progress,
-            latest.begins_ns,
-            latest.idle,
-            latest.complete,
-            latest.failure,
+            building.begins_ns,
+            building.idle,
+            building.complete,
             tuple(FrameDirection(each.connection, each.side) for each in index.directions[directions:]),
-            tuple(index.damage[damage:]),
-            latest.lost,
-            latest.skipped_bytes,
+            tuple(building.damage[damage:]),
+            building.lost,
+            building.skipped_bytes,
         )
-        self._pending = news != before
         first = index.frames > 0 and (before is None or not before.counts[0])
-        if not self._pending or (now < self._due and not first and not self._over):
+        if news == before or (now < self._due and not first and not self._over):
             return None
-        self._pending, self._due = False, now + _NEWS_S
-        self._known = len(index.directions), len(index.damage)
+        self._due = now + _NEWS_S
+        self._known = len(index.directions), len(building.damage)
         self._last = news._replace(directions=(), damage=())
         return news
 
@@ -116,8 +108,8 @@ class FrameService:
         """Yield the pieces of an answer found in one turn."""
         if not self._asked:
             return
-        short = (ticket for ticket, (question, _) in self._asked.items() if isinstance(question, Decode | Describe))
-        ticket = next(short, next(iter(self._asked)))
+        short = self._short
+        ticket = next(iter(self._asked)) if short is None else short
         due = time.monotonic() + _PIECE_S
         try:
             for value in self._asked[ticket][1]:
@@ -129,6 +121,12 @@ class FrameService:
         except (LookupError, DcpdumpError, OSError) as error:
             yield Answer(ticket, Failed(str(error)))
         del self._asked[ticket]
+
+    @property
+    def _short(self) -> int | None:
+        """Return the ticket of a question that is soon answered; None without one."""
+        short = (ticket for ticket, (question, _) in self._asked.items() if isinstance(question, Decode | Describe))
+        return next(short, None)
 
     def _answers(self, question: Question) -> Iterator[Any]:
         """Yield the pieces of an answer, each after little work; None if there is none yet."""

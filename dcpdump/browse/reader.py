@@ -99,7 +99,6 @@ class IndexState(NamedTuple):
     begins_ns: int | None = None
     idle: bool = False
     complete: bool = False
-    failure: str = ""  #: why nothing more comes before the end
     directions: tuple[FrameDirection, ...] = ()  #: after those known already
     damage: tuple["Damage", ...] = ()
     lost: MissingValues = (0, 0, {})
@@ -161,7 +160,7 @@ class Reader:
                 if take is not None:
                     take(message.value)
             elif isinstance(message, IndexState):
-                self.state, self.failure = message, message.failure or self.failure
+                self.state = message
                 self.directions += message.directions
                 self.damage += message.damage
                 if message.counts[0] != self.count:
@@ -290,8 +289,7 @@ def _serve(make: MakeService, columns: Columns, orders: int, results: int) -> No
 
     signal.signal(signal.SIGTERM, end)
     while True:
-        waits = [each for each in (orders, service.index.waits_for) if each is not None]
-        if orders in select(waits, [], [], 0 if service.busy else service.patience)[0]:
+        if select([orders], [], [], 0 if service.busy else None)[0]:
             piece = os.read(orders, 1 << 16)
             if not piece:
                 end()

@@ -357,7 +357,7 @@ class Browsing:
 
         asked, spool = self._asked, self._asked.options.get("max_spool", SPOOL_BYTES)
         options = IndexOptions(asked.limits, asked.secrets, parts=_PARTS, spool_bytes=spool)
-        index = CaptureIndex(asked.open(self._copies.paths), options, helped=True, columns=columns)
+        index = CaptureIndex(asked.open(self._copies.paths), options, columns)
         return FrameService(index, lambda text: filter_of(text, self._tz).masks, self._hidden.redactor)
 
     def run(self, words: Sequence[str], value_bytes: int | None, *, mouse: bool) -> int:

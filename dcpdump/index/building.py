@@ -4,7 +4,6 @@ import marshal
 import os
 import pickle
 import tempfile
-import zlib
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -46,7 +45,7 @@ from dcpdump.net.batch import Batch
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.record import Direction, Record, own_seqno
 from dcpdump.spec.header import STREAM_ID_LENGTH
-from dcpdump.startup import dataclass, field
+from dcpdump.startup import dataclass
 from dcpdump.tls.secrets import Secrets
 
 # The columns of frames are made from the parts of a dissection.
@@ -200,15 +199,14 @@ class Checkpoints:
 # -- spool --------------------------------------------------------------------------------------------
 # The spool is a temporary file of blocks of packets whose input cannot be read a second time.
 #
-# The file is unlinked and bounded: a ring, in which new blocks overwrite the oldest. Only the processes that share it
-# read it.
+# The file is unlinked and bounded: a ring, in which new blocks overwrite the oldest.
 
-#: The header of a block: its offset in all bytes written, its length, and a checksum.
-_HEAD = Struct(">QQI")
+#: The header of a block: its offset in all bytes written, and its length.
+_HEAD = Struct(">QQ")
 
 
 class Spool:
-    """A ring of blocks. Made before a fork, it is shared: one process writes, both read."""
+    """A ring of blocks. None begins inside an older one, so the header of what is overwritten is lost first."""
 
     def __init__(self, limit: int = SPOOL_BYTES) -> None:
         self._limit = limit
@@ -223,11 +221,13 @@ class Spool:
         data = marshal.dumps(_values(block))
         size = _HEAD.size + len(data)
         at = self._end
-        if at % self._limit + size > self._limit and size <= self._limit:
-            at += self._limit - at % self._limit  # a block is never split
+        if at % self._limit + size > self._limit:
+            at += -at % self._limit  # a block is never split
         self._end = at + size
+        if size > self._limit:
+            self._end += -size % self._limit  # the next one begins where this one does
         try:
-            _write(self._file.fileno(), at % self._limit, _HEAD.pack(at, len(data), zlib.crc32(data)))
+            _write(self._file.fileno(), at % self._limit, _HEAD.pack(at, len(data)))
             _write(self._file.fileno(), at % self._limit + _HEAD.size, data)
         except OSError as error:
             raise not_kept("the packets cannot be kept to be read again", error) from error
@@ -239,13 +239,10 @@ class Spool:
         head = _read(self._file.fileno(), at, _HEAD.size)
         if len(head) < _HEAD.size:
             return None
-        found, size, checksum = _HEAD.unpack(head)
+        found, size = _HEAD.unpack(head)
         if found != position:
             return None
-        data = _read(self._file.fileno(), at + _HEAD.size, size)
-        if len(data) < size or zlib.crc32(data) != checksum:
-            return None
-        batch, wire = marshal.loads(data)
+        batch, wire = marshal.loads(_read(self._file.fileno(), at + _HEAD.size, size))
         made = Batch(*batch)
         return Block(made, Packets(made, wire.__getitem__))
 
@@ -406,38 +403,6 @@ class Replay:
 _RECORDS, _LEAST_BYTES = 256, 16 * 1024
 
 
-@dataclass(slots=True)
-class Update:
-    """The rows that a block added to an index."""
-
-    frames: int = 0  #: rows of the columns
-    answers: int = 0
-    gaps: int = 0  #: frames before which bytes were lost or skipped
-    lost: MissingValues = (0, 0, {})
-    skipped_bytes: int = 0
-    bytes_read: int = 0
-    begins_ns: int | None = None  #: the time of the first packet
-    blocks: list[KeptBlock] = field(default_factory=list)
-    checkpoints: list[Checkpoint] = field(default_factory=list)
-    evicted: bool = False  #: memory had to be freed: earlier frames are made from the beginning only
-    directions: list[Direction] = field(default_factory=list)
-    damage: list[Damage] = field(default_factory=list)
-    idle: bool = False  #: no bytes come at the moment
-    complete: bool = False
-    key_log: bytes = b""  #: secrets in the input, for another process
-    failure: str = ""  #: why indexing stopped before the end, in words
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        """Return how many frames, responses and gaps the columns have."""
-        return self.frames, self.answers, self.gaps
-
-    @property
-    def ended(self) -> bool:
-        """Return whether nothing more comes."""
-        return self.complete or bool(self.failure)
-
-
 class IndexInput(NamedTuple):
     """The captures to index, and the columns and spool to write."""
 
@@ -447,54 +412,67 @@ class IndexInput(NamedTuple):
 
 
 class Builder:
-    """An indexer of an input: call ``step`` until the index is complete."""
+    """An indexer of an input: call ``step`` until it is ``complete``."""
 
     def __init__(self, given: IndexInput, options: IndexOptions) -> None:
         self._given, self._options = given, options
         self._dissection = options.dissection(options.secrets)
         self._numbers: dict[int, int] = {}  # of directions, in the order seen
-        self._directions: list[Direction] = []  # the directions seen since the last update
         self._size = BlockSize(options.block_bytes, min(options.first_bytes, options.block_bytes))
-        self._blocks = self._read()
-        self._number = 0  # of blocks
+        self._input = self._read()
         self._since = 0  # bytes since the last checkpoint
         self._distance = options.distance
-        self._frames = self._answers = self._gaps = 0
-        self._begins_ns: int | None = None
         self._before = bytes_read()
-        self._known_damage = self._evictions = 0
+        self._evictions = 0
+        self.blocks: list[KeptBlock] = []
+        self.checkpoints = Checkpoints(options.memory)
+        self.replay = Replay(self.blocks, self.checkpoints, given.spool, options)
+        self.directions: list[Direction] = []  #: the directions by the numbers in the columns
+        self.frames = self.answers = self.gaps = 0  #: rows of the columns; gaps: frames after lost or skipped bytes
+        self.begins_ns: int | None = None  #: the time of the first packet
+        self.idle = False  #: no bytes come at the moment
+        self.complete = False
 
     @property
-    def waits_for(self) -> int | None:
-        """Return None: a step can always be done."""
-        return None
+    def counts(self) -> tuple[int, int, int]:
+        """Return how many frames, responses and gaps the columns have."""
+        return self.frames, self.answers, self.gaps
 
-    def updates(self, wait: float = 0.0) -> list[Update]:
-        """Index the next block."""
-        return [self.step()]
+    @property
+    def lost(self) -> MissingValues:
+        """Return what was lost so far."""
+        return self._dissection.tally.lost.values
 
-    def double_distance(self) -> None:
-        """Double the distance of later checkpoints."""
-        self._distance *= 2
+    @property
+    def skipped_bytes(self) -> int:
+        """Return how many bytes were skipped so far."""
+        return self._dissection.tally.skipped_bytes
 
-    def step(self) -> Update:
+    @property
+    def bytes_read(self) -> int:
+        """Return how many bytes of the captures were read."""
+        return bytes_read() - self._before
+
+    @property
+    def damage(self) -> list[Damage]:
+        """Return the damage of the captures so far."""
+        return [each for capture in self._given.captures for each in capture.damage]
+
+    def step(self) -> None:
         """Index the next block, or the end of the input."""
-        block = next(self._blocks, self)
-        update = Update()
-        if block is None:
+        block = next(self._input, self)
+        self.idle = block is None
+        if isinstance(block, Block):
+            self._feed(block)
+        elif block is None:
             self._append_all(self._dissection.idle())
-            update.idle = True
-        elif isinstance(block, Block):
-            self._feed(block, update)
         else:
             self._append_all(self._dissection.close_blocks())
-            update.complete = True
-        self._sum_up(update)
-        return update
+            self.complete = self.replay.complete = True
 
     def close(self) -> None:
         """Close the captures."""
-        self._blocks.close()
+        self._input.close()
         for capture in self._given.captures:
             capture.close()
 
@@ -505,25 +483,28 @@ class Builder:
         else:
             yield from blocks_as_they_come(captures)
 
-    def _feed(self, block: Block, update: Update) -> None:
-        if self._begins_ns is None:
-            self._begins_ns = block.begins_ns
+    def _feed(self, block: Block) -> None:
+        if self.begins_ns is None:
+            self.begins_ns = block.begins_ns
         records = self._append_all(self._dissection.feed_block(block))
-        update.blocks.append(self._given.spool.write(block) if block.position is None else block.position)
-        self._number += 1
+        self.blocks.append(self._given.spool.write(block) if block.position is None else block.position)
         self._since += max(len(block.data), records * self._options.record_bytes)
         size = len(block.data) * min(2 * max(records, 1), _RECORDS) // max(records, 1)
         self._size.choose(min(max(size, _LEAST_BYTES), self._options.block_bytes))
         evictions = self._dissection.balance.evictions
         if evictions != self._evictions:
-            # A dissection forgets by how much memory it uses; a state has only what later frames need.
-            self._evictions, update.evicted, self._since = evictions, True, 0
+            # A dissection forgets by how much memory it uses; a state has only what later frames need. So earlier
+            # frames are made from the beginning.
+            self._evictions, self._since = evictions, 0
+            self.checkpoints.clear()
+            self.replay.forget()
             return
         distance = max(self._distance, self._options.connection_distance * len(self._dissection.conversations))
         if self._since >= distance and self._dissection.resumable:
             self._since = 0
             state = self._dissection.state()
-            update.checkpoints.append(Checkpoint(state.first, self._number, packed(state)))
+            if self.checkpoints.add(Checkpoint(state.first, len(self.blocks), packed(state))):
+                self._distance *= 2
 
     def _append_all(self, some: Iterable[list[Part]]) -> int:
         """Append the columns of parts, some at a time; return how many of their frames have records."""
@@ -536,20 +517,10 @@ class Builder:
         return records
 
     def _append(self, part: Part) -> None:
-        self._directions += [direction for direction in part.directions if direction.id not in self._numbers]
+        self.directions += [direction for direction in part.directions if direction.id not in self._numbers]
         numbers = [self._numbers.setdefault(direction.id, len(self._numbers)) for direction in part.directions]
         columns = _columns_of(part, np.array(numbers, np.uint32))
         self._given.columns.append(columns)
-        self._frames += len(part)
-        self._answers += len(columns["answer"])
-        self._gaps += len(columns["gap_frame"])
-
-    def _sum_up(self, update: Update) -> None:
-        update.frames, update.answers, update.gaps = self._frames, self._answers, self._gaps
-        tally = self._dissection.tally
-        update.lost, update.skipped_bytes = tally.lost.values, tally.skipped_bytes
-        update.begins_ns = self._begins_ns
-        update.bytes_read = bytes_read() - self._before
-        update.directions, self._directions = self._directions, []
-        damage = [each for capture in self._given.captures for each in capture.damage]
-        update.damage, self._known_damage = damage[self._known_damage :], len(damage)
+        self.frames += len(part)
+        self.answers += len(columns["answer"])
+        self.gaps += len(columns["gap_frame"])

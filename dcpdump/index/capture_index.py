@@ -1,134 +1,19 @@
 """Provide any frame of an input by its number, and the columns for a list of all frames."""
 
-import gc
 import os
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from dcpdump.batch.filter import Masks, wanted_rows
 from dcpdump.batch.gather import Array
-from dcpdump.capture.damage import Damage
 from dcpdump.capture.file import Capture
-from dcpdump.errors import CaptureError, DcpdumpError
-from dcpdump.index.building import (
-    Builder,
-    Checkpoints,
-    IndexInput,
-    IndexOptions,
-    KeptBlock,
-    Replay,
-    Spool,
-    Update,
-)
+from dcpdump.errors import CaptureError
+from dcpdump.index.building import Builder, IndexInput, IndexOptions, Replay, Spool
 from dcpdump.index.columns import HAS_STREAM_ID, HAS_VBUCKET, ODD, SERVER, Columns
-from dcpdump.processes import ForkedWorker, can_fork_alone, send_object, started
 from dcpdump.record import Direction, Record
 from dcpdump.spec.header import STREAM_ID_LENGTH
-
-# -- the helper: another process, of a lower priority, that builds the index --------------------------
-
-_NICE = 5
-_DOUBLE = b"d"
-_ENDED = "the process that read the capture has ended"
-
-
-class _HelperBuilder:
-    """A builder in another process. Columns and spool are shared; other data comes through a pipe."""
-
-    def __init__(self, given: IndexInput, options: IndexOptions) -> None:
-        self._given, self._secrets = given, options.secrets
-        self._last = Update()
-        self._stopped: DcpdumpError | OSError | None = None
-        self._worker: ForkedWorker | None = ForkedWorker(partial(_work, given, options))
-
-    @property
-    def waits_for(self) -> int | None:
-        """Return the file descriptor that is readable when there are updates; None if none will come."""
-        return None if self._worker is None else self._worker.results
-
-    def updates(self, wait: float = 0.0) -> list[Update]:
-        """Return the updates so far, after at most ``wait`` seconds. Raises the error that ended the process."""
-        if self._stopped is not None:
-            self._end()
-            raise self._stopped
-        worker = self._worker
-        if worker is None:
-            return []
-        if wait:
-            worker.wait(wait)
-        arrived = worker.arrived()
-        if arrived is None:
-            self._end()
-            last = self._last
-            counts = last.frames, last.answers, last.gaps, last.lost, last.skipped_bytes
-            return [Update(*counts, last.bytes_read, last.begins_ns, failure=_ENDED)]
-        found: list[Update] = []
-        for message in arrived:
-            if not isinstance(message, Update):
-                self._stopped = message
-                break
-            found.append(message)
-            if message.key_log and self._secrets is not None:
-                self._secrets.feed(message.key_log)
-        if found:
-            self._last = found[-1]
-            if self._last.complete:
-                self._end()
-        return found
-
-    def double_distance(self) -> None:
-        """Double the distance of later checkpoints."""
-        if self._worker is not None:
-            self._worker.send(_DOUBLE)
-
-    def close(self) -> None:
-        """Kill the process at once, and close the captures."""
-        self._end()
-        for capture in self._given.captures:
-            capture.close()
-
-    def _end(self) -> None:
-        if self._worker is not None:
-            self._worker.kill()
-            self._worker = None
-
-
-def _work(given: IndexInput, options: IndexOptions, orders: int, results: int) -> None:
-    """Index everything, and send each block's update."""
-    gc.freeze()
-    if all(capture.rereadable for capture in given.captures):
-        gc.disable()  # the objects made have no cycles of references
-    builder = Builder(given, options)
-    secrets, known = options.secrets, 0 if options.secrets is None else options.secrets.growth
-    started(threading.Thread(target=_obey, args=(builder, orders), daemon=True))
-    before = Update()
-    try:
-        while not before.complete:
-            update = builder.step()
-            if secrets is not None and secrets.growth != known:
-                known, update.key_log = secrets.growth, secrets.key_log()
-            if update.idle and before.idle and update.frames == before.frames:
-                continue
-            send_object(results, update)
-            if not before.frames and update.frames:
-                os.nice(_NICE)  # the user waits for the first frames
-            before = update
-    except (DcpdumpError, OSError) as error:
-        send_object(results, error)
-
-
-def _obey(builder: Builder, orders: int) -> None:
-    """Carry out orders; end if no process is left to give them."""
-    while order := os.read(orders, 1):
-        if order == _DOUBLE:
-            builder.double_distance()
-    os._exit(0)
-
 
 # -- match --------------------------------------------------------------------------------------------
 # Frames that pass a filter are found by columns where headers decide, else by decoding parts.
@@ -224,30 +109,19 @@ def _by_parts(view: _ColumnRows, replay: Replay, wanted: Masks, sure: Array, uns
 class CaptureIndex:
     """An index of captures as one timeline, built while it is used.
 
-    Call ``step`` again and again, from an event loop for instance; ``frames`` grows until it is complete. Frames are
-    numbered 1, 2, 3 … as ``read`` numbers them; the columns begin with frame 1 in row 0. In a ``with`` it is closed.
+    Call ``step`` again and again; ``frames`` grows until it is complete. Frames are numbered 1, 2, 3 … as ``read``
+    numbers them; the columns begin with frame 1 in row 0. In a ``with`` it is closed.
 
-    With ``helped`` a process is forked, so there must be no other thread yet; then ``step`` only reads the updates from
-    it. That process ends with ``close``, or when this process ends in any way.
-
-    It is used by one thread of one process: no method may be called while another runs, and it must be closed by the
-    process that made it. Arrays that were taken from ``columns`` are read only, stay valid and as long as they were,
-    and may be read by any thread. Errors of reading are those of ``read``: CaptureError, OSError; LookupError where
-    there is no such frame (yet), or where it is no longer kept.
+    It is used by one thread of one process: no method may be called while another runs. Arrays that were taken from
+    ``columns`` are read only, stay valid and as long as they were, and may be read by any thread. Errors of reading are
+    those of ``read``: CaptureError, OSError; LookupError where there is no such frame (yet), or where it is no longer
+    kept.
     """
 
     def __init__(
-        self,
-        captures: Sequence[Capture],
-        options: IndexOptions | None = None,
-        *,
-        helped: bool = False,
-        columns: Columns | None = None,
+        self, captures: Sequence[Capture], options: IndexOptions | None = None, columns: Columns | None = None
     ) -> None:
-        """``helped``: index in another process, if possible, so that this one stays responsive.
-
-        ``columns``: empty ones to fill; a process that made them before the fork sees them too.
-        """
+        """``columns``: empty ones to fill; a process that made them before a fork sees them too."""
         options = IndexOptions() if options is None else options
         #: Of all files; None if one is not an ordinary file, or grows.
         self.bytes: int | None = None
@@ -255,18 +129,7 @@ class CaptureIndex:
             self.bytes = sum(os.path.getsize(capture.name) for capture in captures)
         self.columns = Columns() if columns is None else columns  #: of all frames so far
         self._spool = Spool(options.spool_bytes)
-        given = IndexInput(captures, self.columns, self._spool)
-        builder: Builder | _HelperBuilder | None = None
-        if helped and can_fork_alone():
-            with suppress(OSError):  # no more processes allowed
-                builder = _HelperBuilder(given, options)
-        self._builder = builder or Builder(given, options)
-        self._blocks: list[KeptBlock] = []
-        self._checkpoints = Checkpoints(options.memory)
-        self._replay = Replay(self._blocks, self._checkpoints, self._spool, options)
-        self.directions: list[Direction] = []  #: the directions by the numbers in ``columns.direction``
-        self.damage: list[Damage] = []  #: of the captures, so far
-        self.latest = Update()  #: how far it is
+        self.building = Builder(IndexInput(captures, self.columns, self._spool), options)
 
     @property
     def frames(self) -> int:
@@ -274,39 +137,35 @@ class CaptureIndex:
         return self.columns.frames
 
     @property
-    def waits_for(self) -> int | None:
-        """Return the file descriptor that is readable when ``step`` has work; None: it always has."""
-        return self._builder.waits_for
+    def directions(self) -> list[Direction]:
+        """Return the directions by the numbers in ``columns.direction``."""
+        return self.building.directions
 
     @property
     def progress(self) -> tuple[int, int | None]:
         """Return how many bytes were read, and of how many; None if unknown."""
-        read = self.latest.bytes_read
+        read = self.building.bytes_read
         return read if self.bytes is None else min(read, self.bytes), self.bytes
 
-    def step(self, wait: float = 0.0) -> bool:
-        """Index one more block, or read what the other process has indexed; return whether there is more to do.
-
-        ``wait``: seconds to wait for that process if there are no updates yet.
-        """
-        if self.latest.ended:
+    def step(self) -> bool:
+        """Index one more block; return whether there is more to do."""
+        if self.building.complete:
             return False
-        for update in self._builder.updates(wait):
-            self._take(update)
-        if self.latest.frames != self.frames:
-            self.columns.refresh(*self.latest.counts)
-        return not self.latest.ended
+        self.building.step()
+        if self.building.frames != self.frames:
+            self.columns.refresh(*self.building.counts)
+        return not self.building.complete
 
     def finish(self) -> None:
         """Index the rest of the input."""
-        while self.step(wait=1.0):
+        while self.step():
             pass
 
     def record(self, number: int) -> Record:
         """Return a frame as ``read`` decodes it."""
         if not 1 <= number <= self.frames:
             raise LookupError(f"there is no frame {number:,}: {self.frames:,} are indexed")
-        part = self._replay.part(number)
+        part = self.building.replay.part(number)
         row, at, columns = number - part.first, number - 1, self.columns
         then = columns.opcode[at], columns.opaque[at], columns.length[at], columns.ts_ns[at]
         if then != (part.header.opcode[row], part.header.opaque[row], part.length[row], part.ts_ns[row]):
@@ -321,7 +180,7 @@ class CaptureIndex:
         search.
         """
         if wanted.window is not None and wanted.window.start_ns is None:
-            wanted.window.start_ns = self.latest.begins_ns
+            wanted.window.start_ns = self.building.begins_ns
         end = self.frames
         for start in range(max(first, 1) - 1, end, _STEP):
             view = _ColumnRows(self.columns, self.directions, slice(start, min(start + _STEP, end)))
@@ -329,11 +188,11 @@ class CaptureIndex:
             if not unsure.any():
                 yield _Matched(view.first, sure)
             else:
-                yield from _by_parts(view, self._replay, wanted, sure, unsure)
+                yield from _by_parts(view, self.building.replay, wanted, sure, unsure)
 
     def close(self) -> None:
-        """End the other process, and free all memory and files."""
-        self._builder.close()
+        """Free all memory and files."""
+        self.building.close()
         self._spool.close()
         self.columns.close()
 
@@ -342,15 +201,3 @@ class CaptureIndex:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _take(self, update: Update) -> None:
-        self._blocks += update.blocks
-        if update.evicted:
-            self._checkpoints.clear()
-            self._replay.forget()
-        for checkpoint in update.checkpoints:
-            if self._checkpoints.add(checkpoint):
-                self._builder.double_distance()
-        self.directions += update.directions
-        self.damage += update.damage
-        self.latest, self._replay.complete = update, update.complete

@@ -40,10 +40,10 @@ def options(size: int, **others: int) -> IndexOptions:
     return replace(IndexOptions(block_bytes=size, distance=1, connection_distance=0, parts=1), **others)  # type: ignore[arg-type]
 
 
-def check_frames(paths: Sequence[str], given: IndexOptions, *, helped: bool = False, salvage: bool = False) -> int:
+def check_frames(paths: Sequence[str], given: IndexOptions, *, salvage: bool = False) -> int:
     """Compare all frames of an index with those of a dissector."""
     expected = dissected(paths, given.limits, salvage=salvage)
-    return check_against(expected, paths, [given], helped=helped, salvage=salvage)
+    return check_against(expected, paths, [given], salvage=salvage)
 
 
 def check_sizes(paths: Sequence[str], sizes: Sequence[int] = SIZES) -> int:
@@ -63,7 +63,6 @@ def check_against(
     paths: Sequence[str],
     ways: Sequence[IndexOptions],
     *,
-    helped: bool = False,
     salvage: bool = False,
 ) -> int:
     """Compare all frames of an index, made in each way, with those that are expected: one by one, then in any order."""
@@ -72,7 +71,7 @@ def check_against(
     jumps = random.Random(len(numbers)).choices(numbers, k=min(_JUMPS, len(numbers)))
     for given in ways:
         captures = [Capture(path, salvage=salvage) for path in paths]
-        with CaptureIndex(captures, given, helped=helped) as index:
+        with CaptureIndex(captures, given) as index:
             index.finish()
             assert index.frames == len(expected), given
             for number in [*numbers, *jumps]:
@@ -125,13 +124,13 @@ def test_few_frames_are_decoded_one_by_one_again_wherever_one_is_asked_for(tmp_p
     path = written(talk, tmp_path / "many-streams.pcap")
     with CaptureIndex([Capture(str(path))], IndexOptions(parts=1000)) as index:
         index.finish()
-        parts = list(index._replay.parts(1))
+        parts = list(index.building.replay.parts(1))
         assert sum(len(part.records) for part in parts) > 2000
         for number in range(1, index.frames, 50):
-            index._replay.forget()
-            index._replay._kept.clear()
+            index.building.replay.forget()
+            index.building.replay._kept.clear()
             assert index.record(number).number == number
-            assert sum(len(part.records) for part in index._replay._kept.values()) <= 700
+            assert sum(len(part.records) for part in index.building.replay._kept.values()) <= 700
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)

@@ -64,8 +64,7 @@ def test_what_others_sealed_is_found_again(path: Path) -> None:
     check(path, path.with_suffix(".keys").read_bytes(), 1)
 
 
-@pytest.mark.parametrize("helped", [False, True])
-def test_secrets_that_come_through_a_pipe_open_it_again(twins: list[Twin], tmp_path: Path, helped: bool) -> None:
+def test_secrets_that_come_through_a_pipe_open_it_again(twins: list[Twin], tmp_path: Path) -> None:
     twin = twins[0]
     packets = [b"".join(packet(0, each.ts_ns, each.data, len(each.data))) for each in twin.packets]
     path = tmp_path / "sealed.pcapng"
@@ -74,7 +73,7 @@ def test_secrets_that_come_through_a_pipe_open_it_again(twins: list[Twin], tmp_p
     with subprocess.Popen(["cat", str(path)], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         capture = Capture(f"/dev/fd/{writer.stdout.fileno()}", secrets=given)
-        with CaptureIndex([capture], replace(options(1), secrets=given), helped=helped) as index:
+        with CaptureIndex([capture], replace(options(1), secrets=given)) as index:
             index.finish()
             found = [index.record(number).frame.raw.data for number in range(index.frames, 0, -1)]
     assert found[::-1] == [each.frame.raw.data for each in expected]
