@@ -68,6 +68,7 @@ from tests.support.hostile import (
     tiny_frames,
 )
 from tests.support.ledgers import ledger
+from tests.support.live import running
 from tests.support.packets import ACK, FIN, FLOW, NOON, SYN, ethernet, flow, ipv4, ipv4_tcp, packet, packets, tcp
 
 MIB = 1 << 20
@@ -345,9 +346,7 @@ def connections_without_end() -> Iterator[bytes]:
 def peak(stdin: Iterator[bytes], memory: str) -> tuple[int, int]:
     """Return the exit code of reading packets from standard input, and the peak memory in MiB."""
     command = [sys.executable, "-m", "dcpdump", "read", "-", "-f", "line", "--opcode", "noop", "--memory", memory]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
+    with running(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None
         process.stdin.write(captures.pcap_header())
         for number, data in enumerate(stdin):

@@ -24,6 +24,7 @@ from dcpdump.wire.encode import encode
 from tests.support.captures import Pcapng, Record, pcap
 from tests.support.console import run
 from tests.support.damage import disturbed
+from tests.support.live import PATIENCE
 from tests.support.packets import ACK, FIN, TcpTalk, renumbered
 from tests.support.secret_talk import saved
 from tests.support.strategies import cut
@@ -255,7 +256,7 @@ def test_neither_place_nor_language_nor_chance_changes_a_byte() -> None:
         {"TZ": "America/St_Johns", "LANG": "tr_TR.UTF-8", "COLUMNS": "400", "PYTHONHASHSEED": "4242", "TERM": "dumb"},
     ):
         command = [sys.executable, "-c", _PRINTING]
-        done = subprocess.run(command, env={**os.environ, **changes}, capture_output=True, timeout=60)
+        done = subprocess.run(command, env={**os.environ, **changes}, capture_output=True, timeout=PATIENCE)
         outputs.add((done.returncode, done.stdout, done.stderr))
     assert (len(outputs), done.stdout.count(b"DCP_MUTATION") > 9) == (1, True)
 

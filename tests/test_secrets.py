@@ -17,6 +17,7 @@ from dcpdump.render.style import Palette
 from dcpdump.wire.encode import encode
 from tests.support.console import run
 from tests.support.legs import sizes
+from tests.support.live import PATIENCE
 from tests.support.packets import NOON, SECOND, TcpTalk, flow, renumbered
 from tests.support.secret_talk import saved
 from tests.support.traces import traces
@@ -169,7 +170,7 @@ def test_errors_and_tracebacks_have_no_credential(tmp_path: Path) -> None:
         printed = run(f"dcpdump read {words}")
         assert not betrayed(printed.out + printed.err)
     debugging = [sys.executable, "-m", "dcpdump", "--debug", "read", str(text)]
-    done = subprocess.run(debugging, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(debugging, capture_output=True, text=True, timeout=PATIENCE)
     assert "Traceback" in done.stderr
     assert not betrayed(done.stdout + done.stderr)
 

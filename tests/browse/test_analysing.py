@@ -15,7 +15,7 @@ from tests.support.console import run
 from tests.support.diagnoses import TWO_TROUBLES, written
 from tests.support.few_kept import few_kept
 from tests.support.hostile import in_pcap, mixed_streams
-from tests.support.live import ROOT
+from tests.support.live import PATIENCE, ROOT
 
 #: Begins an analysis that never ends, kills the process that makes it, and prints what is said then.
 _KILLED = """
@@ -44,7 +44,9 @@ print(analysing.result, analysing.failure, children_of(os.getpid()), sep="|")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are found in /proc")
 @pytest.mark.parametrize("when", ["waiting", "working"])
 def test_an_analysis_whose_process_is_killed_says_so(when: str) -> None:
-    done = subprocess.run([sys.executable, "-c", _KILLED, when], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED, when], capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE
+    )
     assert (done.stdout, done.stderr) == ("None|the process that reads all frames has ended|[]\n", "")
 
 

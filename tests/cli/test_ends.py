@@ -28,6 +28,7 @@ from tests.support.live import (
     children_of,
     fed,
     on_a_terminal,
+    running,
     shown_on,
     wait_for,
     wait_until_idle,
@@ -62,7 +63,7 @@ def test_a_reader_that_goes_away_ends_it_silently(command: str, unread: str) -> 
     pipes: dict[str, int] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     with nobody_reads() as pipe:
         pipes |= dict.fromkeys(unread.split(), pipe)
-        done = subprocess.run([*DCPDUMP, *command.split()], timeout=60, check=False, **pipes)  # type: ignore[call-overload]
+        done = subprocess.run([*DCPDUMP, *command.split()], timeout=PATIENCE, check=False, **pipes)  # type: ignore[call-overload]
     assert (done.returncode, done.stderr or b"") == (141, b"")
 
 
@@ -70,7 +71,7 @@ def test_a_reader_that_goes_away_ends_it_silently(command: str, unread: str) -> 
 @pytest.mark.parametrize(("command", "code"), [(f"read {REPLICA}", 5), ("read none.pcap", 3)])
 def test_notes_that_cannot_be_written_are_an_output_that_cannot_be_written(command: str, code: int) -> None:
     with open("/dev/full", "wb") as full:
-        done = subprocess.run([*DCPDUMP, *command.split()], stdout=subprocess.DEVNULL, stderr=full, timeout=60)
+        done = subprocess.run([*DCPDUMP, *command.split()], stdout=subprocess.DEVNULL, stderr=full, timeout=PATIENCE)
     assert done.returncode == code
 
 
@@ -97,7 +98,7 @@ def test_without_a_standard_output_nothing_can_be_written(command: str) -> None:
 def test_without_a_stream_of_its_own_it_does_what_can_be_done(tmp_path: Path) -> None:
     def closed(words: str) -> tuple[int, int, str]:
         command = ["sh", "-c", f"'{sys.executable}' -m dcpdump {words}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         return done.returncode, len(done.stdout.splitlines()), done.stderr
 
     assert closed(f"read {REPLICA} >&-") == (5, 0, f"dcpdump: error: {CLOSED}\n")
@@ -159,7 +160,7 @@ def test_a_signal_that_a_library_dropped_ends_a_run_all_the_same(
     command: str, number: int, code: int, and_then: str
 ) -> None:
     words = [sys.executable, "-c", _WHILE_IT_STARTS.format(and_then=and_then), str(int(number)), *command.split()]
-    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"")
 
 
@@ -223,7 +224,7 @@ def test_what_writes_files_says_that_nothing_is_left_of_them(
 def test_carve_says_that_standard_output_has_only_a_part(large: Path) -> None:
     reader, writer = os.pipe()
     words = [*DCPDUMP, "carve", str(large), "-w", "-"]
-    with subprocess.Popen(words, stdout=writer, stderr=subprocess.PIPE) as process:
+    with running(words, stdout=writer, stderr=subprocess.PIPE) as process:
         os.close(writer)
         wait_for(lambda: waiting_in(reader) > 0)
         process.send_signal(signal.SIGTERM)
@@ -234,7 +235,7 @@ def test_carve_says_that_standard_output_has_only_a_part(large: Path) -> None:
 
 def interrupted(words: list[str], packed: Path, number: int = signal.SIGINT) -> tuple[int, str, str]:
     """Run ``dcpdump …`` until it has read a third of a file, and interrupt it."""
-    with subprocess.Popen([*DCPDUMP, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with running([*DCPDUMP, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         wait_for(lambda: _read_of(process.pid, packed) > packed.stat().st_size // 3)
         process.send_signal(number)
         out, err = process.communicate(timeout=PATIENCE)
@@ -337,7 +338,7 @@ start()
 def test_a_signal_ends_a_run_in_the_middle_of_what_a_native_module_does_to_be_imported() -> None:
     words = [str(int(signal.SIGTERM)), "sql", "select count(*) from frames", "samples/replica.pcap"]
     command = [sys.executable, "-c", _SIGNALLED_AT_ENUMERATION, *words]
-    done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"")
 
 
@@ -382,7 +383,7 @@ def test_the_exit_code_is_that_of_the_contract_wherever_the_signal_came(does: st
     (tmp_path / "interrupted.py").write_text("")
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
     command = [sys.executable, "-m", "run_interrupted"]
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=50, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (130, b"")
 
 
@@ -460,7 +461,7 @@ def paged() -> Iterator["subprocess.Popen[bytes]"]:
     ours, theirs = pty.openpty()
     environment = {**os.environ, "DCPDUMP_PAGER": "sleep 600", "TERM": "xterm"}
     words = [sys.executable, "-m", "dcpdump", "streams", "samples/replica.pcap"]
-    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+    with running(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
         os.close(theirs)
         try:
             wait_for(lambda: len(children_of(process.pid)) == 1)

@@ -23,6 +23,7 @@ from dcpdump.wire.encode import encode
 from tests.support.captures import Record, pcap
 from tests.support.console import contents, refusal, run
 from tests.support.diagnoses import objects
+from tests.support.live import PATIENCE, running
 from tests.support.packets import TcpTalk
 from tests.support.secret_talk import saved
 
@@ -192,7 +193,7 @@ def test_a_capture_that_grows_is_followed(tmp_path: Path) -> None:
     path, data = tmp_path / "grows.pcap", REPLICA.read_bytes()
     path.write_bytes(data[:1200])
     words = [sys.executable, "-m", "dcpdump", "top", "--follow", str(path), "-f", "ndjson", "--interval", "0.1"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with running(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         seen = [json.loads(process.stdout.readline())["frames"]]
         with path.open("ab") as file:
@@ -200,7 +201,7 @@ def test_a_capture_that_grows_is_followed(tmp_path: Path) -> None:
         while seen[-1] < 26:
             seen.append(json.loads(process.stdout.readline())["frames"])
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=PATIENCE)
     assert seen[0] < 26
     assert process.returncode == 143
 

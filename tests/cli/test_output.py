@@ -26,7 +26,7 @@ from tests.support.console import contents, refusal, run
 from tests.support.conversation import opening
 from tests.support.diagnoses import objects, written
 from tests.support.fields import snappy
-from tests.support.live import PATIENCE, ROOT, fed, on_a_terminal, wait_for
+from tests.support.live import PATIENCE, ROOT, fed, on_a_terminal, running, wait_for
 from tests.support.packets import TcpTalk, flow
 from tests.support.secret_talk import saved
 
@@ -159,7 +159,7 @@ def test_a_full_disk_is_reported_in_every_format_and_a_device_is_not_replaced(fo
 def test_standard_output_that_is_full_is_reported() -> None:
     with open("/dev/full", "wb") as full:
         command = [sys.executable, "-m", "dcpdump", "read", str(REPLICA), "-q"]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=PATIENCE)
     assert (done.returncode, "", done.stderr.decode()) == refusal(5, f"{FULL_DISK} (standard output)")
 
 
@@ -330,7 +330,7 @@ def killed(tmp_path: Path) -> Callable[[str], None]:
     def kill(expression: str) -> None:
         code = f"from dcpdump.unfinished import *; x = {expression}; print(flush=True); input()"
         pipe = subprocess.PIPE
-        with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, cwd=ROOT) as process:
+        with running([sys.executable, "-c", code], stdin=pipe, stdout=pipe, cwd=ROOT) as process:
             assert process.stdout is not None
             process.stdout.readline()
             process.send_signal(signal.SIGKILL)

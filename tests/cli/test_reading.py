@@ -22,7 +22,7 @@ from dcpdump.cli.sink import Sink
 from tests.bench.captures import capture
 from tests.support.console import run
 from tests.support.frame_by_frame import frame_by_frame
-from tests.support.live import PATIENCE, ROOT, fed, on_a_terminal
+from tests.support.live import PATIENCE, ROOT, fed, on_a_terminal, running
 from tests.support.packets import TcpTalk, flow
 from tests.support.secret_talk import saved
 
@@ -168,7 +168,7 @@ def test_a_file_that_is_still_written_is_followed(tmp_path: Path) -> None:
     path, data = tmp_path / "grows.pcap", REPLICA.read_bytes()
     path.write_bytes(data[:1200])
     command = [*DCPDUMP, "read", "--follow", str(path), "-f", "line", "--summary", "json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None
         shown = [process.stdout.readline()]
         with path.open("ab") as file:

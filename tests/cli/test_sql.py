@@ -32,7 +32,7 @@ from tests.support.captures import Pcapng, pcap
 from tests.support.console import refusal, run
 from tests.support.conversation import opening, packets, said
 from tests.support.diagnoses import objects, written
-from tests.support.live import PATIENCE, wait_for
+from tests.support.live import PATIENCE, running, wait_for
 
 REPLICA = "samples/replica.pcap"
 DAMAGE = "samples/damage.pcap"
@@ -344,7 +344,7 @@ def test_a_signal_ends_a_query_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     command = [sys.executable, "-m", "dcpdump", "sql", ENDLESS, REPLICA, "-o", str(tmp_path / "out"), "-f", "csv"]
     environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
+    with running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         wait_for(lambda: spent(process.pid) > 1)  # by then it is in the query
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=PATIENCE)

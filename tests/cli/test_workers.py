@@ -19,7 +19,7 @@ from dcpdump.capture.source import FileSource
 from dcpdump.processes import LEAST_BYTES, ForkedWorker, Workers, kill_workers
 from dcpdump.wire.encode import encode
 from tests.support.console import Printed, contents, refusal, run
-from tests.support.live import PATIENCE, ROOT, children_of, needs, wait_for
+from tests.support.live import PATIENCE, ROOT, children_of, needs, running, wait_for
 from tests.support.packets import TcpTalk
 from tests.support.secret_talk import saved
 
@@ -165,7 +165,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("killed", [1, 2])
 def test_a_run_whose_workers_are_killed_writes_the_same(killed: int, large: Path, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "dcpdump", "read", "-f", "line", str(large), "-q", "--jobs", "2"]
-    with subprocess.Popen([*words, "-o", str(tmp_path / "killed")], stderr=subprocess.PIPE) as process:
+    with running([*words, "-o", str(tmp_path / "killed")], stderr=subprocess.PIPE) as process:
         wait_for(lambda: len(children_of(process.pid)) == 2)
         for worker in children_of(process.pid)[:killed]:
             os.kill(worker, signal.SIGKILL)

@@ -15,6 +15,7 @@ from dcpdump.record import Record
 from dcpdump.tls.secrets import Secrets
 from tests.index.test_frames import SAMPLES, SIZES, all_of, check_against, options
 from tests.support.captures import pcap
+from tests.support.live import running
 from tests.tls.feeding import secrets_of
 from tests.tls.twins import Twin, seal
 
@@ -70,7 +71,7 @@ def test_secrets_that_come_through_a_pipe_open_it_again(twins: list[Twin], tmp_p
     path = tmp_path / "sealed.pcapng"
     path.write_bytes(section("test") + interface(1) + secrets(twin.keylog) + b"".join(packets))
     expected, given = opened(path, Secrets()), Secrets()
-    with subprocess.Popen(["cat", str(path)], stdout=subprocess.PIPE) as writer:
+    with running(["cat", str(path)], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         capture = Capture(f"/dev/fd/{writer.stdout.fileno()}", secrets=given)
         with CaptureIndex([capture], replace(options(1), secrets=given)) as index:

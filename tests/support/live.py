@@ -20,7 +20,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 #: How long anything may take before a test fails; nothing is slow because of it.
-PATIENCE = 30
+PATIENCE = 120
 
 
 class Network:
@@ -99,6 +99,16 @@ def ended(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]
         process.communicate(timeout=PATIENCE)
 
 
+@contextmanager
+def running(command: Sequence[str], **options: Any) -> Iterator["subprocess.Popen[Any]"]:
+    """Run a command during the block, and no longer."""
+    with subprocess.Popen(command, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()  # else a block that fails would wait for its end
+
+
 def stopped(process: "subprocess.Popen[str]", number: int) -> tuple[int, str, str]:
     """Send a signal, and return the exit code and what was printed since."""
     process.send_signal(number)
@@ -135,7 +145,7 @@ def fed(command: Sequence[str], data: bytes, **options: Any) -> Iterator["subpro
     """Run ``dcpdump …`` during the block, on a pipe that stays open, once it has read the data and waits for more."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": ROOT, **options}
     reader, writer = os.pipe()
-    with subprocess.Popen([sys.executable, "-m", "dcpdump", *command], stdin=reader, **options) as process:
+    with running([sys.executable, "-m", "dcpdump", *command], stdin=reader, **options) as process:
         os.close(reader)
         patience = threading.Timer(PATIENCE, process.kill)  # a reader of its output then gets the end of it
         patience.start()
@@ -147,7 +157,6 @@ def fed(command: Sequence[str], data: bytes, **options: Any) -> Iterator["subpro
                 yield process
         finally:
             patience.cancel()
-            process.kill()
 
 
 def waiting_in(pipe: Any) -> int:
@@ -182,7 +191,7 @@ def on_a_terminal(
     usual = {"TERM": "xterm", "NO_COLOR": "1", "COLUMNS": str(columns), "DCPDUMP_PAGER": ""}
     options: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": theirs, "stderr": theirs, "cwd": ROOT}
     environment = {**os.environ, **usual, **environment}
-    with subprocess.Popen([sys.executable, "-m", "dcpdump", *command], env=environment, **options) as process:
+    with running([sys.executable, "-m", "dcpdump", *command], env=environment, **options) as process:
         os.close(theirs)
         assert process.stdin is not None
         process.stdin.write(data)
@@ -208,4 +217,4 @@ start()
 def at_import(module: str, does: str, *words: str) -> "subprocess.CompletedProcess[str]":
     """Run ``dcpdump …``, in which a line of Python is run when it begins to import a module."""
     command = [sys.executable, "-c", _AT_IMPORT.format(module=module, does=does), *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.live import Network, ended, stopped, wait_for
+from tests.support.live import Network, ended, running, stopped, wait_for
 
 FRAMES = 27
 
@@ -93,7 +93,7 @@ def test_a_capture_from_a_pipe_is_opened_with_secrets_that_come_later(tmp_path: 
     keys = tmp_path / "keys.log"
     keys.touch(0o600)
     command = [sys.executable, "-m", "dcpdump", "read", "-", "-f", "line", "--keylog", str(keys)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
