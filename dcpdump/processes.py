@@ -105,10 +105,16 @@ class ForkedWorker:
         os.close(orders)
         os.close(results)
 
+    @property
+    def killed(self) -> bool:
+        """Return whether this process has ended it. Then it takes no orders, and has no results."""
+        return self not in _workers
+
     def send(self, order: bytes) -> None:
         """Send an order. If the worker has died, reading its results shows it."""
-        with suppress(BrokenPipeError):
-            write_all(self._orders, order)
+        if not self.killed:
+            with suppress(BrokenPipeError):
+                write_all(self._orders, order)
 
     def receive(self, size: int) -> bytes:
         """Wait for ``size`` bytes and return them; fewer where the worker has died."""
@@ -120,6 +126,8 @@ class ForkedWorker:
 
     def arrived(self) -> list[Any] | None:
         """Return the objects sent by ``send_object`` that have come, without waiting; None if the worker has ended."""
+        if self.killed:
+            return None
         found: list[Any] = []
         while self.has_results:
             piece = os.read(self.results, 1 << 20)
@@ -139,18 +147,19 @@ class ForkedWorker:
 
     def ask_to_end(self) -> None:
         """Send SIGTERM to the worker without waiting: ``end`` or ``kill`` has to follow."""
-        os.kill(self._pid, signal.SIGTERM)
+        if not self.killed:
+            os.kill(self._pid, signal.SIGTERM)
 
     def end(self) -> None:
         """Send SIGTERM to the worker; kill it if it does not end soon."""
         self.ask_to_end()
-        while select([self.results], [], [], _FAREWELL)[0] and os.read(self.results, 1 << 20):
+        while not self.killed and select([self.results], [], [], _FAREWELL)[0] and os.read(self.results, 1 << 20):
             pass
         self.kill()
 
     def kill(self) -> None:
         """Kill the worker at once."""
-        if self not in _workers:
+        if self.killed:
             return
         os.kill(self._pid, signal.SIGKILL)
         _workers.remove(self)
@@ -160,6 +169,14 @@ class ForkedWorker:
     def _close(self) -> None:
         os.close(self._orders)
         os.close(self.results)
+
+
+def forked(work: Callable[[int, int], None]) -> ForkedWorker | None:
+    """Return a worker; None where no process can be started, so that the work is to be done here."""
+    if can_fork_alone():
+        with suppress(OSError):  # no more processes allowed
+            return ForkedWorker(work)
+    return None
 
 
 def kill_workers() -> None:

@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.processes import ForkedWorker, can_fork_alone, send_object
+from dcpdump.processes import forked, send_object
 from dcpdump.render.ladder import Rung
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Table
@@ -57,6 +56,7 @@ class Analysis(NamedTuple):
 #: Reads all frames, reports its progress, and returns the analysis.
 Analyse = Callable[[Callable[[float], None]], Analysis]
 _GO = b"g"
+_ENDED = "the process that reads all frames has ended"
 _NICE = 5
 
 
@@ -70,13 +70,10 @@ class Analysing:
         self.result: Analysis | None = None
         self.failure = ""  #: why there is no result
         self.progress = 0.0
-        self._analyse = analyse
         self.working = False  #: whether a result is still to come
+        self._analyse = analyse
         self._final = False
-        self._worker: ForkedWorker | None = None
-        if can_fork_alone():
-            with suppress(OSError):
-                self._worker = ForkedWorker(self._work)
+        self._worker = forked(self._work)
 
     def begin(self, *, final: bool) -> None:
         """Start the work; without another process, do it here. ``final``: all frames are read."""
@@ -86,38 +83,31 @@ class Analysing:
         if self._worker is not None:
             self._worker.send(_GO)
         else:
-            self._take(self._analyse(lambda _: None))
+            self._receive(self._analyse(lambda _: None))
 
     def poll(self) -> None:
         """Read the results that have arrived."""
-        if self._worker is None or not self.working:
-            return
-        arrived = self._worker.arrived()
-        if arrived is None:
-            self._fail("the process that reads all frames has ended")
-            return
-        for message in arrived:
-            self._take(message)
+        if self._worker is not None and self.working:
+            arrived = self._worker.arrived()
+            for message in [_ENDED] if arrived is None else arrived:
+                self._receive(message)
 
-    def _take(self, message: object) -> None:
+    def _receive(self, message: float | Analysis | str) -> None:
         if isinstance(message, float):
             self.progress = message
-        elif isinstance(message, Analysis):
-            self.result, self.working = message, False
-            if self._final:
-                self.close()
+            return
+        self.working = False
+        if isinstance(message, Analysis):
+            self.result = message
         else:
-            self._fail(str(message))
-
-    def _fail(self, why: str) -> None:
-        self.failure, self.working = why, False
-        self.close()
+            self.failure = message
+        if self._final or self.failure:
+            self.close()
 
     def close(self) -> None:
         """End the other process at once."""
         if self._worker is not None:
             self._worker.kill()
-            self._worker = None
 
     def _work(self, orders: int, results: int) -> None:
         """Do the work, in the other process."""

@@ -20,10 +20,10 @@ from textual.widgets.option_list import Option
 
 from dcpdump.browse.browser import Browser, OpenCaptures
 from dcpdump.browse.framelist import FrameList
+from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.keys import all_keys, help_lines
 from dcpdump.browse.marks import COPIES, Marks
 from dcpdump.browse.pane import Pane, Styled, TextPane
-from dcpdump.browse.rows import IndexedFrames
 from dcpdump.browse.screen import CSS, BrowseScreen
 from dcpdump.browse.tabs import LadderPane, TabPages, TabTable
 from dcpdump.browse.topline import density

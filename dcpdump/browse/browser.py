@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.browse.analysis import Analysing, Analysis
 from dcpdump.browse.frame_panes import FieldLine, clause_of
-from dcpdump.browse.reader import Decode, Describe, Failed
-from dcpdump.browse.rows import IndexedFrames, ListedFrames, RowText
+from dcpdump.browse.indexed_frames import Failed, IndexedFrames
+from dcpdump.browse.rows import ListedFrames, RowText
 from dcpdump.browse.screen import BrowseScreen
 from dcpdump.clock import clock_in_use
 from dcpdump.filter import FilterError, parse_instant
@@ -154,7 +154,7 @@ class Browser:
         if not self._describing.issuperset(wanted):
             self.frames.drop(self._ticket)
             self._describing = frozenset(wanted)
-            self._ticket = self.frames.ask(Describe(wanted), self._described)
+            self._ticket = self.frames.ask(self._described, "describe", wanted)
 
     def _described(self, texts: dict[int, RowText] | Failed | None) -> None:
         if isinstance(texts, Failed):
@@ -202,7 +202,7 @@ class Browser:
         if number is None:
             self._draw(None)
             return
-        self._decoding = self.frames.ask(Decode(number), self._decoded)
+        self._decoding = self.frames.ask(self._decoded, "decode", number)
         self.frames.wait(_WITH_THE_ROW, lambda: self.shows_frame)
 
     def _decoded(self, value: Record | Failed | None) -> None:

@@ -1,7 +1,7 @@
 """Index captures, and answer questions about their frames, in small steps that take turns."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,19 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpdump.batch.filter import Masks
-from dcpdump.browse.reader import (
-    Answer,
-    Choose,
-    Decode,
-    Describe,
-    Failed,
-    FoundFrames,
-    FrameDirection,
-    IndexState,
-    Message,
-    Pick,
-    Question,
-)
+from dcpdump.browse.indexed_frames import Answer, Failed, FoundFrames, IndexState, Message, Question
 from dcpdump.browse.rows import RowText, text_of
 from dcpdump.errors import DcpdumpError
 from dcpdump.index.capture_index import CaptureIndex
@@ -34,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The filter of frames with a problem, and the flags of frames with trouble that the columns know of.
 _WITH_PROBLEM, _TROUBLE = "problems", PROBLEM | ODD | REFUSED | GAP_BEFORE
+#: Questions that are answered before others.
+_SHORT = ("decode", "describe")
 #: Seconds of work on a question before others have their turn.
 _PIECE_S = 0.02
 #: Seconds between two news of the index while the capture is read.
@@ -57,7 +47,7 @@ class FrameService:
         if question is None:
             self._asked.pop(ticket, None)
         else:
-            self._asked[ticket] = question, self._answers(question)
+            self._asked[ticket] = question, getattr(self, question.method)(*question.arguments)
 
     @property
     def busy(self) -> bool:
@@ -89,7 +79,7 @@ class FrameService:
             building.begins_ns,
             building.idle,
             building.complete,
-            tuple(FrameDirection(each.connection, each.side) for each in index.directions[directions:]),
+            tuple(index.directions[directions:]),
             tuple(building.damage[damage:]),
             building.lost,
             building.skipped_bytes,
@@ -125,20 +115,40 @@ class FrameService:
     @property
     def _short(self) -> int | None:
         """Return the ticket of a question that is soon answered; None without one."""
-        short = (ticket for ticket, (question, _) in self._asked.items() if isinstance(question, Decode | Describe))
+        short = (ticket for ticket, (question, _) in self._asked.items() if question.method in _SHORT)
         return next(short, None)
 
-    def _answers(self, question: Question) -> Iterator[Any]:
-        """Yield the pieces of an answer, each after little work; None if there is none yet."""
-        match question:
-            case Decode(number):
-                yield self._record(number)
-            case Describe(numbers):
-                yield from ({number: self._text(number)} for number in numbers)
-            case Choose(text, first, last):
-                yield from self._choose(text, first, last)
-            case Pick(text, numbers):
-                yield from self._pick(text, numbers)
+    # -- questions: each yields pieces of its answer, after little work; None if there is none yet --------
+
+    def decode(self, number: int) -> Iterator[Record]:
+        """Yield a frame."""
+        yield self._record(number)
+
+    def describe(self, numbers: Sequence[int]) -> Iterator[dict[int, RowText]]:
+        """Yield the texts of frames by number, the first frames first."""
+        yield from ({number: self._text(number)} for number in numbers)
+
+    def choose(self, text: str, first: int, last: int) -> Iterator[FoundFrames]:
+        """Yield the frames from ``first`` to ``last`` that pass a filter."""
+        for found in self.index.matching(self._masks_of(text), first):
+            end = min(found.last, last)
+            yield FoundFrames(found.first, end, np.packbits(found.wanted[: end - found.first + 1]))
+            if end == last:
+                return
+
+    def pick(self, text: str, numbers: "Numbers") -> Iterator[int | None]:
+        """Yield the first of some frames whose text contains a text in lower case.
+
+        Without a text, yield the first one with a problem, a refusal, or lost bytes before it.
+        """
+        if not text:
+            yield from self._pick_troubled(np.asarray(numbers))
+            return
+        for number in numbers:
+            if text in self._text(number).words.lower():
+                yield number
+                return
+            yield None
 
     def _record(self, number: int) -> Record:
         """Return a frame, redacted if required, with the names of collections known at it."""
@@ -158,23 +168,6 @@ class FrameService:
         except (LookupError, DcpdumpError, OSError):
             return RowText("no longer kept")
 
-    def _choose(self, text: str, first: int, last: int) -> Iterator[FoundFrames]:
-        for found in self.index.matching(self._masks_of(text), first):
-            end = min(found.last, last)
-            yield FoundFrames(found.first, end, np.packbits(found.wanted[: end - found.first + 1]))
-            if end == last:
-                return
-
-    def _pick(self, text: str, numbers: "Numbers") -> Iterator[int | None]:
-        if not text:
-            yield from self._pick_troubled(np.asarray(numbers))
-            return
-        for number in numbers:
-            if text in self._text(number).words.lower():
-                yield number
-                return
-            yield None
-
     def _pick_troubled(self, numbers: "npt.NDArray[np.integer[Any]]") -> Iterator[int | None]:
         """Yield the first of some frames that has a problem, refuses a request, or follows lost bytes."""
         known = np.flatnonzero(troubled(self.index.columns, numbers))
@@ -182,7 +175,7 @@ class FrameService:
         hits: list[int] = []
         if len(asked):
             first, last = sorted((int(asked[0]), int(asked[-1])))
-            for found in self._choose(_WITH_PROBLEM, first, last):
+            for found in self.choose(_WITH_PROBLEM, first, last):
                 hits += found.numbers[np.isin(found.numbers, asked)].tolist()
                 if hits and first == asked[0]:
                     break

@@ -3,8 +3,9 @@
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
+from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.pane import Pane, Styled
-from dcpdump.browse.rows import IndexedFrames, ListedFrames, RowText, TimeColumn, gap_row, is_wide, row, time_text
+from dcpdump.browse.rows import ListedFrames, RowText, TimeColumn, gap_row, is_wide, row, time_text
 
 #: How many frames' texts are kept.
 _KEPT = 4096

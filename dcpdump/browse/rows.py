@@ -1,4 +1,4 @@
-"""Make the rows of the list: which frames it shows, the facts of each in the index, and the text of a row."""
+"""Make the rows of the list: which frames it shows, and the text of each."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -7,10 +7,8 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.browse.reader import Reader
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
-from dcpdump.index.columns import HAS_SEQNO, HAS_VBUCKET, ODD, PROBLEM, RESPONSE, SERVER
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Record
 from dcpdump.render.line import message_name, message_words
@@ -251,56 +249,3 @@ class ListedFrames:
         """Return the row of a frame, or of the first one after it."""
         position = max(0, min(bisect_left(self.numbers, number), self.frames - 1))
         return position + bisect_right(self.gaps, position + 1)
-
-
-# -- what the index knows of a frame, by its number, which begins with 1 ------------------------------
-
-
-class IndexedFrames(Reader):
-    """The frames of an index that may still be growing."""
-
-    def facts(self, number: int) -> RowFacts:
-        """Return the facts of a frame without decoding it."""
-        at, values = number - 1, self.columns.values
-        flags = values("flags")[at]
-        direction = self.directions[values("direction")[at]]
-        return RowFacts(
-            number,
-            values("ts_ns")[at],
-            direction.connection,
-            direction.side,
-            values("opcode")[at],
-            bool(flags & SERVER),
-            bool(flags & RESPONSE),
-            values("vbucket")[at] if flags & HAS_VBUCKET else None,
-            values("stream_id")[at],
-            values("status")[at],
-            values("seqno")[at] if flags & HAS_SEQNO else None,
-            values("length")[at],
-            bool(flags & (PROBLEM | ODD)),
-        )
-
-    def ts_ns(self, number: int) -> int:
-        """Return a frame's time; NO_TIME (net.packet) without one."""
-        return self.columns.values("ts_ns")[number - 1]
-
-    def gap_bytes(self, number: int) -> int:
-        """Return how many bytes were lost or skipped before a frame."""
-        frames = self.columns.values("gap_frame")
-        at = bisect_left(frames, number)
-        return self.columns.values("gap_bytes")[at] if at < len(frames) and frames[at] == number else 0
-
-    def directions_of(self, connection: int) -> list[int]:
-        """Return the numbers of both directions of a connection in ``columns.direction``."""
-        return [number for number, each in enumerate(self.directions) if each.connection == connection]
-
-    def partner(self, number: int) -> int | None:
-        """Return the request of a response, or the first response to a request."""
-        columns = self.columns
-        answers = columns.answers_of(number)
-        return answers[0] if answers else columns.request_of(number)
-
-    def at_time(self, ts_ns: int) -> int:
-        """Return the first frame at a time or later, assuming that times rise."""
-        found = bisect_left(self.columns.values("ts_ns"), ts_ns) + 1
-        return max(1, min(found, self.count))

@@ -14,9 +14,10 @@ from textual.widgets import Input, Static
 
 from dcpdump.browse.frame_panes import FieldsPane, HexPane
 from dcpdump.browse.framelist import FrameList
+from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.keys import HINTS
 from dcpdump.browse.pane import Pane, Styled, TextPane
-from dcpdump.browse.rows import IndexedFrames, TimeColumn
+from dcpdump.browse.rows import TimeColumn
 from dcpdump.browse.tabs import LadderPane, TabTable
 from dcpdump.browse.topline import TABS, TopLine
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dcpdump.browse.reader import Choose, Failed, FoundFrames, Pick
-from dcpdump.browse.rows import IndexedFrames, ListedFrames, has_vbucket
+from dcpdump.browse.indexed_frames import Failed, FoundFrames, IndexedFrames
+from dcpdump.browse.rows import ListedFrames, has_vbucket
 from dcpdump.index.columns import HAS_VBUCKET, RESPONSE
 from dcpdump.spec.opcodes import DCP_SNAPSHOT_MARKER
 
@@ -27,7 +27,7 @@ class StreamScan:
     def __init__(self, frames: IndexedFrames, number: int) -> None:
         self._columns, self._number, facts = frames.columns, number, frames.facts(number)
         self._streamless = not has_vbucket(facts.opcode, facts.server)
-        self._directions = frames.directions_of(facts.connection)
+        self._directions = [at for at, each in enumerate(frames.directions) if each.connection == facts.connection]
 
     def next(self, step: int, *, marker: bool = False) -> int | None:
         """Return the next frame after this one or (``step`` -1) before it; ``marker``: the next snapshot marker."""
@@ -114,9 +114,9 @@ class FrameSearch:
         """Search the frames that have come since."""
         if not self.done and not self._frames.awaits(self._ticket):
             self._until = self._frames.count
-            self._ticket = self._frames.ask(Choose(self._text, self._next, self._until), self._take)
+            self._ticket = self._frames.ask(self._receive, "choose", self._text, self._next, self._until)
 
-    def _take(self, found: FoundFrames | Failed | None) -> None:
+    def _receive(self, found: FoundFrames | Failed | None) -> None:
         if isinstance(found, Failed):
             self.failure = found.why
         elif found is None:
@@ -164,9 +164,9 @@ class RowSearch:
         numbers = self._listed.near(self.at, self._step, _TEXTS if self._text else _PROBLEMS)
         if len(numbers):
             self.at = int(numbers[-1])
-            self._ticket = self._frames.ask(Pick(self._text, numbers), self._take)
+            self._ticket = self._frames.ask(self._receive, "pick", self._text, numbers)
 
-    def _take(self, value: int | Failed | None) -> None:
+    def _receive(self, value: int | Failed | None) -> None:
         if isinstance(value, Failed):
             self.failure = value.why
         elif value is not None:

@@ -334,7 +334,7 @@ class Browsing:
     """The captures in the browser. Leaving the ``with`` ends the other processes."""
 
     def __init__(self, copies: Copies, asked: Invocation, hidden: Hiding = _NOTHING_HIDDEN) -> None:
-        from dcpdump.browse.rows import IndexedFrames  # which knows how messages are written
+        from dcpdump.browse.indexed_frames import IndexedFrames  # which knows how messages are written
 
         self._named, self._asked, self._hidden = asked.captures, asked, hidden
         self._tz: str | None = asked.options.get("tz")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from dcpdump.browse.browser import History, Position
 from dcpdump.browse.frame_panes import field_lines, line_at
 from dcpdump.browse.frame_service import FrameService, troubled
-from dcpdump.browse.rows import IndexedFrames, ListedFrames, TimeColumn, time_text
+from dcpdump.browse.indexed_frames import IndexedFrames
+from dcpdump.browse.rows import ListedFrames, TimeColumn, time_text
 from dcpdump.browse.search import ChosenFrames, FrameSearch, RowSearch
 from dcpdump.browse.topline import density
 from dcpdump.capture.file import Capture
