@@ -254,7 +254,7 @@ class BrowseApp(App[int]):
     def _submitted(self, message: Input.Submitted) -> None:
         self.main.say("")
         try:
-            self.main.bar.take(message.value)
+            self.main.bar.submit(message.value)
         except FilterError as error:
             self._refuse(error)
             return
@@ -309,7 +309,7 @@ class BrowseApp(App[int]):
 
     def action_step_back(self) -> None:
         """Step back."""
-        if self.main.zoomed:
+        if self.main.zoomed is not None:
             self.main.unzoom()
         elif self.main.shows_dialogue:
             self.main.show_dialogue(False)

@@ -183,9 +183,11 @@ class Browser:
         return self._record
 
     def next_view(self) -> None:
-        """Show the next view of the bytes of the frame."""
+        """Show the next view of the bytes of the frame, in front where they share a place with the fields."""
         if self.record() is not None:
-            self.screen.next_view()
+            self.screen.hexes.next_view()
+            if self.screen.hexes in self.screen.lower and not self.screen.has_room:
+                self.screen.focus_pane(self.screen.hexes)
 
     @property
     def shows_frame(self) -> bool:

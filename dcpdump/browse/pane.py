@@ -57,13 +57,6 @@ class Pane(Widget, Generic[Row], can_focus=True):
             super().__init__()
             self.pane = pane
 
-    class Dragged(Message):
-        """Message: a border was dragged, the upper one, or (``aside``) one at the side."""
-
-        def __init__(self, pane: "Pane[Any]", column: int, line: int, *, aside: bool) -> None:
-            super().__init__()
-            self.pane, self.column, self.line, self.aside = pane, column, line, aside
-
     #: Whether a line is selected; otherwise moves scroll.
     selects = True
     nothing = reactive("")  #: the text if there is no line
@@ -74,7 +67,6 @@ class Pane(Widget, Generic[Row], can_focus=True):
         self.cursor = 0
         self.top = 0
         self.left = 0
-        self._drags: str = ""  # which border follows the mouse
 
     # -- what subclasses say ------------------------------------------------------------------------------
 
@@ -212,24 +204,6 @@ class Pane(Widget, Generic[Row], can_focus=True):
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         """Scroll."""
         self.scroll_lines(-_WHEEL)
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Begin to drag a border."""
-        if self.gutter.top:
-            self._drags = "above" if event.y == 0 else "aside" if event.x in (0, self.outer_size.width - 1) else ""
-        if self._drags:
-            self.capture_mouse()
-
-    def on_mouse_up(self) -> None:
-        """Release the border."""
-        if self._drags:
-            self._drags = ""
-            self.release_mouse()
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Drag the border."""
-        if self._drags:
-            self.post_message(self.Dragged(self, event.screen_x, event.screen_y, aside=self._drags == "aside"))
 
     def on_resize(self) -> None:
         """Keep the cursor on the screen."""

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Container, Horizontal
@@ -24,7 +24,7 @@ from dcpdump.browse.topline import TABS, TopLine
 # -- a line to be typed in, with history and completion; errors stand under it ------------------------
 
 
-Take = Callable[[str], None]  #: handles the input, or raises FilterError
+Submit = Callable[[str], None]  #: handles the input, or raises FilterError
 Complete = Callable[[str], list[str]]
 
 
@@ -39,19 +39,19 @@ class FilterBar(Input):
         Binding("ctrl+c", "screen.leave_bar", show=False, priority=True),
     ]
 
-    def __init__(self, offer: Take) -> None:
+    def __init__(self, offer: Callable[[str], None]) -> None:
         super().__init__(id="bar", compact=True, select_on_focus=False)
         self._offer = offer
-        self._histories: dict[Take, list[str]] = {}
+        self._histories: dict[Submit, list[str]] = {}
         self._history: list[str] = []
         self._at = 0
         self._complete: Complete | None = None
-        self.take: Take = offer  #: handles the input
+        self.submit: Submit = offer
 
-    def ask(self, take: Take, text: str, complete: Complete | None) -> None:
+    def ask(self, submit: Submit, text: str, complete: Complete | None) -> None:
         """Ask for input; each kind of question has its own history."""
-        self.take, self._complete = take, complete
-        self._history = self._histories.setdefault(take, [])
+        self.submit, self._complete = submit, complete
+        self._history = self._histories.setdefault(submit, [])
         self._at = len(self._history)
         self._put(text)
 
@@ -91,7 +91,7 @@ class TextLine(TextPane, can_focus=False):
 
     def say(self, pieces: list[Styled]) -> None:
         """Show a text; without one, hide the line."""
-        self.set_class(bool(pieces), "shown")
+        self.set_class(not pieces, "away")
         self.write((), [pieces])
 
 
@@ -104,18 +104,25 @@ class BrowseScreen(Screen[int]):
     def __init__(self, frames: IndexedFrames, value_bytes: int | None) -> None:
         super().__init__()
         self.top = TopLine()
-        self.filter_line = TextLine(id="filter")
+        self.filter_line = TextLine(id="filter").add_class("away")
         self.prompt = Static("", id="prompt", markup=False)
         self.bar = FilterBar(self.say)
-        self.note = TextLine(id="note")
+        self._asking = Horizontal(self.prompt, self.bar, id="asking", classes="away")
+        self.note = TextLine(id="note").add_class("away")
         self.list = FrameList(frames)
         self.tables = {name: TabTable(id=name) for name in TABS[1:]}
         self.fields = FieldsPane(value_bytes)
         self.hexes = HexPane()
         self.ladder = LadderPane()
         self.page = TextPane(id="page")
+        self._below = Container(self.fields, self.hexes, self.ladder, self.page, id="below")
         self.hints = TextLine(id="hints")
         self.tab = TABS[0]
+        self.shows_dialogue = False  #: instead of fields and bytes
+        self.shows_page = False  #: instead of the bytes
+        self.zoomed: Pane[Any] | None = None  #: the list, the table or a pane below, which fills the screen
+        self._second = False  # whether bytes, not fields, are seen where there is room for one of them
+        self._dragged: tuple[Pane[Any], bool] | None = None  # the pane whose border is dragged; whether the upper one
         self._lines: int | None = None  # height of the panes below, after their border was dragged
 
     def compose(self) -> ComposeResult:
@@ -123,13 +130,14 @@ class BrowseScreen(Screen[int]):
         width, height = self.app.size
         self.set_class(True, "wide" if width >= _WIDE else "narrow", update=False)
         self.set_class(True, "tall" if height >= _TALL else "short", update=False)
+        self._arrange()
         yield self.top
         yield self.filter_line
-        yield Horizontal(self.prompt, self.bar, id="asking")
+        yield self._asking
         yield self.note
         yield self.list
         yield from self.tables.values()
-        yield Container(self.fields, self.hexes, self.ladder, self.page, id="panes")
+        yield self._below
         yield self.hints
         yield Static(f"at least {_LEAST_WIDTH} × {_LEAST_HEIGHT} are needed", id="small")
 
@@ -139,36 +147,12 @@ class BrowseScreen(Screen[int]):
         self.focus_at_once(self.list)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Forget sizes that were dragged in the other layout."""
+        """Arrange the panes again; forget sizes that were dragged in the other layout."""
         if self.has_class("wide") != (event.size.width >= _WIDE):
             for each in (self.fields, self.hexes):
                 each.styles.clear_rule("width")
                 each.styles.clear_rule("height")
-
-    @on(Pane.Dragged)
-    def _dragged(self, message: Pane.Dragged) -> None:
-        """Resize panes to the dragged border."""
-        panes = self.query_one("#panes")
-        if message.aside:
-            if not self.has_class("narrow") and self.fields in self.panes:
-                self.fields.styles.width = max(_LEAST_COLUMNS, min(message.column, self.size.width - _LEAST_COLUMNS))
-                self.hexes.styles.width = "1fr"
-            return
-        if message.pane in (self.hexes, self.page) and self.fields.region.bottom == message.pane.region.y:
-            lines = message.line - self.fields.region.y
-            self.fields.styles.height = max(_LEAST_LINES, min(lines, panes.size.height - _LEAST_LINES))
-            return
-        self._lines = max(_LEAST_LINES, min(self.size.height - message.line - 1, self.size.height - 6))
-        self._measure()
-
-    def _measure(self) -> None:
-        """Set the height of the panes below, unless one pane fills the screen."""
-        styles = self.query_one("#panes").styles
-        if self._lines is None or self.zoomed:
-            styles.clear_rule("height")
-            styles.clear_rule("max_height")
-        else:
-            styles.height, styles.max_height = self._lines, "100%"
+        self._arrange()
 
     # -- which parts are seen -----------------------------------------------------------------------------
 
@@ -183,28 +167,46 @@ class BrowseScreen(Screen[int]):
         return self.tables.get(self.tab, self.list)
 
     @property
-    def panes(self) -> list[Pane[Any]]:
-        """Return the panes in the order of Tab."""
+    def lower(self) -> list[Pane[Any]]:
+        """Return the panes below, whether there is room for all of them or not."""
         if self.table is not None:
-            return [self.table, self.page]
+            return [self.page]
         if self.shows_dialogue:
-            return [self.ladder, self.list]
-        return [self.list, self.fields, self.page if self.shows_page else self.hexes]
-
-    @property
-    def shows_dialogue(self) -> bool:
-        """Return whether a dialogue is shown."""
-        return self.has_class("talking")
-
-    @property
-    def shows_page(self) -> bool:
-        """Return whether a page is shown beside the fields."""
-        return self.has_class("explaining")
+            return [self.ladder]
+        return [self.fields, self.page if self.shows_page else self.hexes]
 
     @property
     def pane(self) -> Pane[Any]:
         """Return the pane with the focus."""
         return self.focused if isinstance(self.focused, Pane) else self.main
+
+    @property
+    def has_room(self) -> bool:
+        """Return whether fields and bytes are seen at once."""
+        width, height = self.app.size
+        return width >= _WIDE or height >= _TALL
+
+    def _arrange(self) -> None:
+        """Show the panes for which there is room now."""
+        upper, lower = [self.main], self.lower
+        if len(lower) > 1 and not self.has_room:
+            lower = [lower[self._second]]
+        if self.zoomed is not None:
+            upper, lower = (upper, []) if self.zoomed is self.main else ([], lower)
+        everything: list[Pane[Any]] = [
+            self.list,
+            *self.tables.values(),
+            self.fields,
+            self.hexes,
+            self.ladder,
+            self.page,
+        ]
+        for pane in everything:
+            pane.set_class(pane not in [*upper, *lower], "away")
+        self._below.set_class(not lower, "away")
+        styles, dragged = self._below.styles, self.zoomed is not None or self._lines is not None
+        styles.height = self._lines if self.zoomed is None else "1fr"
+        styles.max_height = "100%" if dragged else None
 
     def focus_at_once(self, pane: Widget) -> None:
         """Focus a part at once, since the next key may be pending."""
@@ -213,11 +215,8 @@ class BrowseScreen(Screen[int]):
     def show_tab(self, name: str) -> None:
         """Show frames, or one of the tables."""
         self.tab = name
-        self.set_class(self.table is not None, "tabbed")
         if self.table is not None:
-            self.remove_class("talking", "explaining")
-        for each, table in self.tables.items():
-            table.display = each == name
+            self.shows_dialogue = self.shows_page = False
         self.unzoom()
         self.focus_at_once(self.main)
 
@@ -228,52 +227,42 @@ class BrowseScreen(Screen[int]):
 
     def show_dialogue(self, shown: bool) -> None:
         """Show the dialogue instead of fields and bytes, or these again."""
-        self.set_class(shown, "talking")
+        self.shows_dialogue = shown
+        self.unzoom()
         self.focus_at_once(self.ladder if shown else self.list)
         if shown:
             self.call_after_refresh(self.ladder.centre, always=True)
 
     def show_beside(self, shown: bool) -> None:
         """Show a page instead of the bytes, or these again; in front, where it shares a place with the fields."""
-        self.set_class(shown, "explaining")
-        self.set_class(shown, "bytes")
+        self.shows_page = self._second = shown
+        self.unzoom()
         self.focus_at_once(self.list)
 
     def turn(self, by: int) -> None:
         """Go to the next pane."""
-        panes = self.panes
+        panes = [self.main, *self.lower]
         at = panes.index(self.pane) if self.pane in panes else 0
         self.focus_pane(panes[(at + by) % len(panes)])
 
     def focus_pane(self, pane: Pane[Any]) -> None:
         """Focus a pane; where bytes and fields share a place, it comes to the front."""
-        if pane in (self.fields, self.hexes, self.page):
-            self.set_class(pane is not self.fields, "bytes")
-        if self.zoomed:
-            self.unzoom()
-            self._zoom(pane)
+        if pane in self.lower:
+            self._second = pane is not self.fields
+        if self.zoomed is not None:
+            self.zoomed = pane
+        self._arrange()
         self.focus_at_once(pane)
-
-    @property
-    def zoomed(self) -> bool:
-        """Return whether one pane fills the screen."""
-        return self.has_class("zoom-list") or self.has_class("zoom-panes")
 
     def zoom(self) -> None:
         """Let the pane fill the screen, or no longer."""
-        if self.zoomed:
-            self.unzoom()
-        else:
-            self._zoom(self.pane)
+        self.zoomed = self.pane if self.zoomed is None else None
+        self._arrange()
 
     def unzoom(self) -> None:
         """Show all panes."""
-        self.remove_class("zoom-list", "zoom-panes")
-        self._measure()
-
-    def _zoom(self, pane: Pane[Any]) -> None:
-        self.add_class("zoom-list" if pane is self.main else "zoom-panes")
-        self._measure()
+        self.zoomed = None
+        self._arrange()
 
     def next_times(self) -> None:
         """Show times with the next reference."""
@@ -282,11 +271,37 @@ class BrowseScreen(Screen[int]):
         self.list.refresh()
         self.say(f"times: {self.list.times.value}")
 
-    def next_view(self) -> None:
-        """Show the next view of the bytes."""
-        self.hexes.next_view()
-        if self.table is None and not self.shows_dialogue and self.has_class("narrow") and self.has_class("short"):
-            self.focus_pane(self.hexes)
+    # -- borders that are dragged -------------------------------------------------------------------------
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Begin to drag a border of a pane, the upper one, or one at the side."""
+        pane, region = self.get_widget_at(event.screen_x, event.screen_y)
+        upper = event.screen_y == region.y
+        if isinstance(pane, Pane) and pane.gutter.top and (upper or event.screen_x in (region.x, region.right - 1)):
+            self._dragged = pane, upper
+            pane.capture_mouse()
+
+    def on_mouse_up(self) -> None:
+        """Release the border."""
+        if self._dragged is not None:
+            self._dragged[0].release_mouse()
+            self._dragged = None
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Resize panes to the border that is dragged."""
+        if self._dragged is None:
+            return
+        (pane, upper), (width, height) = self._dragged, self.size
+        if not upper:
+            if self.has_class("wide") and self.fields in self.lower:
+                self.fields.styles.width = max(_LEAST_COLUMNS, min(event.screen_x, width - _LEAST_COLUMNS))
+                self.hexes.styles.width = "1fr"
+        elif pane in self.lower[1:] and self.fields.region.bottom == pane.region.y:
+            lines = event.screen_y - self.fields.region.y
+            self.fields.styles.height = max(_LEAST_LINES, min(lines, self._below.size.height - _LEAST_LINES))
+        else:
+            self._lines = max(_LEAST_LINES, min(height - event.screen_y - 1, height - 6))
+            self._arrange()
 
     # -- questions and notes ------------------------------------------------------------------------------
 
@@ -295,16 +310,16 @@ class BrowseScreen(Screen[int]):
         self.note.set_class(error, "error")
         self.note.say([(f" {text}", "bold red" if error else "yellow")] if text else [])
 
-    def ask(self, prompt: str, take: Take, text: str = "", complete: Complete | None = None) -> None:
+    def ask(self, prompt: str, submit: Submit, text: str = "", complete: Complete | None = None) -> None:
         """Show the input line, with a text in it."""
         self.prompt.update(prompt)
-        self.bar.ask(take, text, complete)
-        self.query_one("#asking").add_class("shown")
+        self.bar.ask(submit, text, complete)
+        self._asking.remove_class("away")
         self.focus_at_once(self.bar)
 
     def close_bar(self) -> None:
         """Hide the input line."""
-        self.query_one("#asking").remove_class("shown")
+        self._asking.add_class("away")
         self.focus_at_once(self.ladder if self.shows_dialogue else self.main)
 
     def action_leave_bar(self) -> None:
@@ -315,7 +330,7 @@ class BrowseScreen(Screen[int]):
     @property
     def bar_is_open(self) -> bool:
         """Return whether the input line is shown."""
-        return self.query_one("#asking").has_class("shown")
+        return not self._asking.has_class("away")
 
     def show_filter(self, text: str, state: str) -> None:
         """Show the current filter, and the progress of its search."""
@@ -328,43 +343,20 @@ class BrowseScreen(Screen[int]):
 CSS = """
 Screen { background: ansi_default; color: ansi_default; layout: vertical; }
 #top { height: 1; }
-#filter, #note { height: 1; display: none; }
-#filter.shown, #note.shown { display: block; }
+.away { display: none; }
+#filter, #note, #asking, #hints { height: 1; }
 #note { color: ansi_yellow; }
 #note.error { color: ansi_red; text-style: bold; }
-#asking { height: 1; display: none; }
-#asking.shown { display: block; }
 #prompt { width: auto; padding: 0 1 0 1; text-style: bold; }
 #bar { width: 1fr; border: none; height: 1; padding: 0; background: ansi_default; color: ansi_default; }
 #bar:focus { background: ansi_default; }
-#list, .tab { height: 1fr; }
-.tab { display: none; }
-#panes { height: 45%; min-height: 7; max-height: 22; layout: horizontal; }
-#fields, #hexes, #ladder, #page { border: round ansi_blue; height: 1fr; width: 1fr; }
-#fields:focus, #hexes:focus, #ladder:focus, #page:focus { border: round ansi_yellow; }
-#hexes { width: 80; }
-#ladder, #page { display: none; }
-.narrow #hexes { width: 1fr; }
-.narrow.tall #panes { layout: vertical; height: 55%; max-height: 44; }
-.narrow.short #hexes { display: none; }
-.narrow.short.bytes #hexes { display: block; }
-.narrow.short.bytes #fields { display: none; }
-.explaining #hexes, .explaining.narrow.short.bytes #hexes { display: none; }
-.explaining #page { display: block; }
-.explaining.narrow.short #page { display: none; }
-.explaining.narrow.short.bytes #page { display: block; }
-.tabbed #list { display: none; }
-.tabbed #fields, .tabbed #hexes { display: none; }
-.tabbed.narrow.short.bytes #hexes { display: none; }
-.tabbed #page { display: block; }
-.talking #fields, .talking #hexes { display: none; }
-.talking.narrow.short.bytes #hexes { display: none; }
-.talking #ladder { display: block; }
-.talking.explaining #page, .talking.explaining.narrow.short.bytes #page { display: none; }
-.zoom-list #panes { display: none; }
-.zoom-panes #list, .zoom-panes .tab { display: none; }
-.zoom-panes #panes, .zoom-panes.narrow.tall #panes { height: 1fr; max-height: 100%; }
-#hints { height: 1; }
+#list, TabTable { height: 1fr; }
+#below { height: 45%; min-height: 7; max-height: 22; layout: horizontal; }
+#below > Pane { border: round ansi_blue; height: 1fr; width: 1fr; }
+#below > Pane:focus { border: round ansi_yellow; }
+#below > #hexes { width: 80; }
+.narrow #below > #hexes { width: 1fr; }
+.narrow.tall #below { layout: vertical; height: 55%; max-height: 44; }
 #small { display: none; }
 .tiny > *, .flat > * { display: none; }
 .tiny > #small, .flat > #small { display: block; height: 1; }

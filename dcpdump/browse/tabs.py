@@ -31,7 +31,6 @@ class TabTable(Pane[TabRow]):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self.add_class("tab")
         self.tab: TabRows | None = None
         self._sorted: tuple[int | None, bool] = (None, False)  # the column sorted by, and whether backwards
         self._widths: list[tuple[int, int]] = []  # the shown columns → their widths
