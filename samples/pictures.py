@@ -54,7 +54,7 @@ def browsed() -> str:
 
     async def drawn() -> str:
         async with app.run_test(size=(_WIDTH, 30)) as pilot:
-            while not (app.browser.frames.complete and app.browser.analysis) or app.browser.waiting:
+            while not (app.browser.frames.complete and app.browser.analysis) or not app.browser.drawn:
                 await pilot.pause(0.01)
             await pilot.press("j", "enter")
             while app.main.list.undescribed() or app.status.waiting:

@@ -180,7 +180,7 @@ class BrowseApp(App[int]):
             asyncio.get_running_loop().add_reader(descriptor, self._arrived)
         self.main.list.follows = self.opened.follows
         if self.opened.filter:
-            self._apply(self.opened.filter)
+            self._accepts(self.browser.apply, self.opened.filter)
         self._turn()
 
     def _turn(self) -> None:
@@ -253,23 +253,19 @@ class BrowseApp(App[int]):
     @on(Input.Submitted)
     def _submitted(self, message: Input.Submitted) -> None:
         self.main.say("")
-        try:
-            self.main.bar.submit(message.value)
-        except FilterError as error:
-            self._refuse(error)
-            return
-        self.main.bar.remember(message.value)
-        self.main.close_bar()
-        self.status.show()
+        if self._accepts(self.main.bar.submit, message.value):
+            self.main.bar.remember(message.value)
+            self.main.close_bar()
+            self.status.show()
 
-    def _apply(self, text: str) -> None:
+    def _accepts(self, submit: Callable[[str], None], text: str) -> bool:
+        """Return whether a text is valid, and handled; show what is wrong with it."""
         try:
-            self.browser.apply(text)
+            submit(text)
         except FilterError as error:
-            self._refuse(error)
-
-    def _refuse(self, error: FilterError) -> None:
-        self.main.say(f"{error}" + f" ({error.hint})" * bool(error.hint), error=True)
+            self.main.say(f"{error}" + f" ({error.hint})" * bool(error.hint), error=True)
+            return False
+        return True
 
     # -- moving -------------------------------------------------------------------------------------------
 
@@ -286,7 +282,7 @@ class BrowseApp(App[int]):
         return await super().run_action(*arguments, **named)
 
     def action_do(self, part: str, verb: str, *values: Any) -> None:
-        """Have a part of the screen do something."""
+        """Have a part of the screen do something. Textual passes one value at most."""
         getattr(self._parts[part], verb)(*values)
 
     def action_pane(self, verb: str, by: int) -> None:
@@ -316,7 +312,7 @@ class BrowseApp(App[int]):
         elif self.main.shows_page:
             self.main.show_beside(False)
         elif not self.browser.stop_search() and not self.browser.step(-1) and self.browser.filter:
-            self._apply("")
+            self.browser.apply("")
 
     # -- choosing -----------------------------------------------------------------------------------------
 

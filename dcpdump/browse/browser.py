@@ -134,11 +134,6 @@ class Browser:
         return more
 
     @property
-    def waiting(self) -> bool:
-        """Return whether an answer is still to come."""
-        return self.searching or not self.drawn
-
-    @property
     def drawn(self) -> bool:
         """Return whether the frame under the cursor and the texts of the rows have arrived."""
         return self.shows_frame and not self._describing
@@ -314,13 +309,11 @@ class Browser:
                 each.close()
         self.rows = None
 
-    def only_stream(self) -> None:
-        """List only the stream of the frame."""
-        self.with_clauses(*self.stream_clauses())
-
-    def only_connection(self) -> None:
-        """List only the connection of the frame."""
-        self.with_clauses(*self.stream_clauses()[:1])
+    def only(self, names: Sequence[str]) -> None:
+        """List only frames that have the same as this one, as far as it has them: connection, vbucket."""
+        if self.number is not None:
+            facts = self.frames.facts(self.number)._asdict()
+            self.with_clauses(*((name, str(facts[name])) for name in names if facts[name] is not None))
 
     def filter_field(self, sign: str) -> None:
         """List only frames with the value of the selected field; with the ``sign`` ! only the others."""
@@ -341,14 +334,6 @@ class Browser:
             text = self.commands.with_clause(text, name, value)
         self.apply(text)
 
-    def stream_clauses(self) -> list[tuple[str, str]]:
-        """Return the clauses that choose the stream of the frame under the cursor."""
-        if self.number is None:
-            return []
-        facts = self.frames.facts(self.number)
-        clauses = [("connection", str(facts.connection))]
-        return clauses if facts.vbucket is None else [*clauses, ("vbucket", str(facts.vbucket))]
-
     # -- jumps --------------------------------------------------------------------------------------------
 
     def answer(self) -> None:
@@ -356,27 +341,17 @@ class Browser:
         if self.number is not None:
             self.go(self.frames.partner(self.number), "neither a response nor a request whose response was captured")
 
-    def of_stream(self, step: int) -> None:
-        """Go to the next frame of this stream."""
-        self._next_of_stream(step, "no other frame of this stream", marker=False)
-
-    def snapshot(self, step: int) -> None:
-        """Go to the next snapshot marker of this stream."""
-        self._next_of_stream(step, "no other snapshot of this stream", marker=True)
-
-    def marker(self) -> None:
-        """Go to the marker of the snapshot that the frame is in."""
-        self._next_of_stream(-1, "no marker before it", marker=True)
-
-    def _next_of_stream(self, step: int, nothing: str, *, marker: bool) -> None:
+    def next_of_stream(self, step: int, *, marker: bool = False) -> None:
+        """Go to the next frame of this stream; ``marker``: to its next snapshot marker."""
         from dcpdump.browse.search import StreamScan
 
         if self.number is not None:
-            self.go(StreamScan(self.frames, self.number).next(step, marker=marker), nothing)
+            found = StreamScan(self.frames, self.number).next(step, marker=marker)
+            self.go(found, f"no other {'snapshot' if marker else 'frame'} of this stream")
 
-    def problem(self, step: int) -> None:
-        """Go to the next listed row with a problem, a refusal or lost bytes."""
-        self._search_rows(step, "")
+    def next_snapshot(self, step: int) -> None:
+        """Go to the next snapshot marker of this stream; backwards, that of the snapshot that the frame is in."""
+        self.next_of_stream(step, marker=True)
 
     def seek(self, text: str) -> None:
         """Go to the next listed row with a text."""
@@ -386,12 +361,15 @@ class Browser:
     def find(self, step: int) -> None:
         """Go to the next listed row with the text searched last."""
         if self.sought:
-            self._search_rows(step, self.sought)
+            self.search_rows(step, self.sought)
         else:
             self.screen.say("\\ searches a text")
 
-    def _search_rows(self, step: int, text: str) -> None:
-        """Search the next row with a text, or with a problem; moving the cursor ends the search."""
+    def search_rows(self, step: int, text: str = "") -> None:
+        """Go to the next listed row with a text, or with a problem, a refusal or lost bytes.
+
+        Moving the cursor ends the search.
+        """
         if self.number is None:
             return
         from dcpdump.browse.search import RowSearch

@@ -72,22 +72,23 @@ MOVES: dict[str, list[tuple[int, str, int, str]]] = {
         (0, "K", REQUEST, ""),
         (APPLE, "K", APPLE, " neither a response nor a request whose response was captured"),
     ],
-    "do('browser', 'of_stream', 1)": [(GRANTED, "K", MARKER, "")],
-    "do('browser', 'of_stream', -1)": [(MARKER, "K", GRANTED, "")],
-    "do('browser', 'snapshot', 1)": [
+    "do('browser', 'next_of_stream', 1)": [(GRANTED, "K", MARKER, "")],
+    "do('browser', 'next_of_stream', -1)": [(MARKER, "K", GRANTED, "")],
+    "do('browser', 'next_snapshot', 1)": [
         (APPLE, "K", MARKER_2, ""),
         (0, "K", MARKER_2, " no other snapshot of this stream"),
     ],
-    "do('browser', 'snapshot', -1)": [(WRONG, "K K", MARKER, "")],
-    "do('browser', 'marker')": [(PEAR, "K", MARKER, "")],
-    "do('browser', 'problem', 1)": [
+    "do('browser', 'next_snapshot', -1)": [(WRONG, "K K", MARKER, ""), (PEAR, "K", MARKER, "")],
+    "do('browser', 'search_rows', 1)": [
         *((1, "K", REFUSED, ""), (0, "K", WRONG, "")),  # which only its value says
         (0, "K", WRONG, " no other problem is known"),
         (1, "/ =opcode_mutation K", WRONG, " 3 of 20 frames"),
     ],
-    "do('browser', 'problem', -1)": [(END, "K", WRONG, ""), (0, "K", REFUSED, "")],
-    "do('browser', 'only_stream')": [(PEAR, "K", PEAR, "--connection 0 --vbucket 5"), (0, "", PEAR, " 8 of 20 frames")],
-    "do('browser', 'only_connection')": [(1, "K", 1, " filter: --connection 0"), (0, "", 1, " 20 of 20 frames")],
+    "do('browser', 'search_rows', -1)": [(END, "K", WRONG, ""), (0, "K", REFUSED, "")],
+    "do('browser', 'only', ('connection', 'vbucket'))": [
+        *((PEAR, "K", PEAR, "--connection 0 --vbucket 5"), (0, "", PEAR, " 8 of 20 frames"))
+    ],
+    "do('browser', 'only', ('connection',))": [(1, "K", 1, " filter: --connection 0"), (0, "", 1, " 20 of 20 frames")],
     "search": [(1, "K =PEAR", PEAR, " 20 frames")],
     "do('browser', 'find', 1)": [
         *((1, r"\ =apple K", WRONG, ""), (0, "K", WRONG, " 'apple' is not in the rows below"))
@@ -164,7 +165,6 @@ async def from_the_beginning(shown: Shown) -> None:
         await shown.press("escape")
     main = shown.app.main
     main.close_bar()
-    main.unzoom()
     main.show_dialogue(False)
     main.show_beside(False)
     main.say("")

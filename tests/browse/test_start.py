@@ -22,7 +22,7 @@ app._DENSITY_S = math.inf  # of the density
 
 async def shown(app):
     async with app.run_test(size=(120, 40)) as pilot:
-        while app.browser.frames.count < 2 or app.browser.waiting or app.main.list.undescribed():
+        while app.browser.frames.count < 2 or not app.browser.drawn or app.main.list.undescribed():
             await pilot.pause(0.005)
         await pilot.press("j")
         print(app.browser.number, *sorted({name.partition(".")[0] for name in sys.modules}))

@@ -59,7 +59,7 @@ class Shown:
         """Wait until everything is read, analysed and decoded."""
         await self.until(lambda: self.browser.frames.complete)
         await self.until(lambda: self.browser.analysis is not None)
-        await self.until(lambda: not self.browser.waiting)
+        await self.until(lambda: self.browser.drawn and not self.browser.searching)
         await self.until(lambda: not self.app.main.list.undescribed())
         await self.until(lambda: not self.app.status.waiting)
         await self.pilot.pause()
