@@ -19,13 +19,12 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from dcpdump.browse.browser import Browser, OpenCaptures
-from dcpdump.browse.framelist import FrameList
 from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.keys import all_keys, help_lines
 from dcpdump.browse.marks import COPIES, Marks
 from dcpdump.browse.pane import Pane, Styled, TextPane
 from dcpdump.browse.screen import CSS, BrowseScreen
-from dcpdump.browse.tabs import LadderPane, TabPages, TabTable
+from dcpdump.browse.tabs import TabPages
 from dcpdump.browse.topline import density
 from dcpdump.clock import clock_in_use
 from dcpdump.conversation import Missing
@@ -157,7 +156,12 @@ class BrowseApp(App[int]):
         self._parts = {"browser": self.browser, "screen": self.main, "pages": self.pages, "marks": self.marks}
         self.error_console = Console(file=io.StringIO())  # the caller reports an error, after the screen is closed
         self.stopped: Callable[[], int | None] = lambda: None  #: the exit code of a signal that came before it is open
-        self._stale = False
+        self._stale = False  # whether another frame is to be shown
+        self.main.list.moved = self._show_moved
+        self.main.fields.moved, self.main.hexes.moved = self.browser.light, self.browser.light_field
+        self.main.ladder.moved = self.pages.follow
+        for table in self.main.tables.values():
+            table.moved = self.pages.show_page
 
     async def run_async(self, **how: Any) -> int | None:
         """Run until it is left. Signals are handled before the terminal is changed, so that it is always put back."""
@@ -224,24 +228,11 @@ class BrowseApp(App[int]):
         """Return what ended the screen, if that was an exception."""
         return self._exception
 
-    # -- messages of the parts ----------------------------------------------------------------------------
-
-    @on(Pane.Moved)
-    def _moved(self, message: Pane.Moved) -> None:
-        message.stop()
-        pane = message.pane
-        if isinstance(pane, FrameList):
-            if not self._stale:
-                self._stale = True
-                self.call_after_refresh(self._show_frame)
-        elif pane is self.main.fields:
-            self.browser.light()
-        elif pane is self.main.hexes:
-            self.browser.light_field(self.main.hexes.byte)
-        elif isinstance(pane, TabTable):
-            self.pages.show_page(pane)
-        elif isinstance(pane, LadderPane):
-            self.pages.follow(pane)
+    def _show_moved(self) -> None:
+        """Show the frame under the cursor, once for all moves before the next drawing."""
+        if not self._stale:
+            self._stale = True
+            self.call_after_refresh(self._show_frame)
 
     def _show_frame(self) -> None:
         self._stale = False
@@ -296,21 +287,12 @@ class BrowseApp(App[int]):
         """Ask where to go."""
         self.main.ask("go to", self.browser.go_to)
 
-    def action_enter(self) -> None:
-        """Go to the frames of the row."""
-        if self.main.table is not None:
-            self.pages.enter()
-        elif self.main.shows_dialogue:
-            self.pages.enter_rung(self.main.ladder)
-
     def action_step_back(self) -> None:
         """Step back."""
         if self.main.zoomed is not None:
             self.main.unzoom()
-        elif self.main.shows_dialogue:
-            self.main.show_dialogue(False)
-        elif self.main.shows_page:
-            self.main.show_beside(False)
+        elif self.main.instead is not None:
+            self.main.show_instead(None)
         elif not self.browser.stop_search() and not self.browser.step(-1) and self.browser.filter:
             self.browser.apply("")
 
@@ -326,12 +308,6 @@ class BrowseApp(App[int]):
         self.main.ask("search", self.browser.seek)
 
     # -- showing ------------------------------------------------------------------------------------------
-
-    def action_tab(self, name: str) -> None:
-        """Show a tab."""
-        if name != self.main.tab:
-            self.browser.leave()
-            self.pages.open(name)
 
     def action_about(self) -> None:
         """Show information about the capture."""
@@ -352,10 +328,6 @@ class BrowseApp(App[int]):
 
     # -- taking along -------------------------------------------------------------------------------------
 
-    def action_write(self) -> None:
-        """Ask for a file to write to."""
-        self.main.ask(f"write {self.marks.what()} to", self.marks.write, self.marks.proposal())
-
     def action_copy(self) -> None:
         """Ask what to copy."""
         self.push_screen(KeyQuestion("copy", COPIES), self.marks.copy)
@@ -368,13 +340,13 @@ class BrowseApp(App[int]):
             self.exit(0)
             return
         answers = (("q", "leave"), ("w", "write them"))
-        self.push_screen(KeyQuestion(f"{self.marks.what()} not written", answers), self._answer_leaving)
+        self.push_screen(KeyQuestion(f"{self.marks.what} not written", answers), self._answer_leaving)
 
     def _answer_leaving(self, key: str | None) -> None:
         if key == "q":
             self.exit(0)
         elif key == "w":
-            self.action_write()
+            self.marks.ask()
 
 
 # -- dialogs: pages of text, and questions that one key answers ---------------------------------------

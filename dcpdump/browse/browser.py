@@ -227,9 +227,9 @@ class Browser:
         line = self.screen.fields.selected
         self.screen.hexes.light(*((line.start, line.end) if line is not None else (0, 0)), go=go)
 
-    def light_field(self, byte: int) -> None:
-        """Select the field of a byte."""
-        self.screen.fields.select_byte(byte)
+    def light_field(self) -> None:
+        """Select the field of the selected byte."""
+        self.screen.fields.select_byte(self.screen.hexes.byte)
         self.light(go=False)
 
     # -- positions ----------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Show the fields of a frame as ``read`` prints them, and its bytes; each highlights the selection of the other."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from textual import events
@@ -11,7 +11,7 @@ from dcpdump.browse.rows import answers
 from dcpdump.escape import safe
 from dcpdump.record import Record
 from dcpdump.render.style import STYLES, LineKind
-from dcpdump.render.table import TableRow, row_texts, table_rows, title
+from dcpdump.render.table import row_texts, table_rows, title
 from dcpdump.spec.field import Field
 from dcpdump.wire.frame import FieldValue, Section
 from dcpdump.wire.json_text import parse_json
@@ -33,26 +33,13 @@ class FieldLine(NamedTuple):
 def field_lines(record: Record, value_bytes: int | None) -> list[FieldLine]:
     """Return the lines of a frame: its fields, problems and hints."""
     rows = table_rows(record, value_bytes)
-    fields = _fields_of(record, rows)
     out = [
-        FieldLine(LineKind.FIELD, text, row.start, row.end, field)
-        for row, text, field in zip(rows, row_texts(rows)[1:], fields, strict=True)
+        FieldLine(LineKind.FIELD, text, row.start, row.end, row.field)
+        for row, text in zip(rows, row_texts(rows)[1:], strict=True)
     ]
     out += [FieldLine(LineKind.PROBLEM, f"! {safe(each.text)}", each.start, each.end) for each in record.problems]
     out += [FieldLine(LineKind.HINT, f"note: {safe(hint)}") for hint in record.hints]
     return out
-
-
-def _fields_of(record: Record, rows: Sequence[TableRow]) -> Iterator[FieldValue | None]:
-    """Yield the field of each row; None for other rows."""
-    fields = [field for field in record.frame.fields if field.end > field.start]
-    at = 0
-    for row in rows:
-        if row.end > row.start and at < len(fields):
-            yield fields[at]
-            at += 1
-        else:
-            yield None
 
 
 def line_at(lines: Sequence[FieldLine], byte: int) -> int | None:
@@ -311,7 +298,7 @@ class HexPane(Pane[bytes]):
         moved, self.byte = byte != self.byte, byte
         self._settle()
         if moved and self._view == 0:
-            self.post_message(self.Moved(self))
+            self.moved()
 
     def click(self, line: int, column: int) -> None:
         """Select a byte, in the digits or in the text."""

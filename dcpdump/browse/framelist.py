@@ -49,7 +49,7 @@ class FrameList(Pane[int]):
             self.cursor = listed.row_of(number)
             self.centre()
         self.refresh()
-        self.post_message(self.Moved(self))
+        self.moved()
 
     def grown(self) -> None:
         """Note that the list has grown."""

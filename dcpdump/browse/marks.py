@@ -49,20 +49,17 @@ class Marks:
     def mark(self) -> None:
         """Mark the frame; a marked one loses its mark."""
         number = self._browser.number
-        if number is None:
-            return
         if number in self._list.marks:
-            self._list.marks.discard(number)
-        else:
+            self.unmark()
+        elif number is not None:
             self._list.marks.add(number)
             self._list.marked = number
-        self._list.refresh()
+            self._list.refresh()
 
     def unmark(self) -> None:
         """Remove the mark."""
-        if self._browser.number is not None:
-            self._list.marks.discard(self._browser.number)
-            self._list.refresh()
+        self._list.marks.discard(self._browser.number or 0)
+        self._list.refresh()
 
     def mark_range(self) -> None:
         """Mark the listed frames from the one marked last to this one."""
@@ -89,6 +86,7 @@ class Marks:
 
     # -- writing ------------------------------------------------------------------------------------------
 
+    @property
     def what(self) -> str:
         """Return in words what would be written."""
         marks = len(self._list.marks)
@@ -96,10 +94,11 @@ class Marks:
             return f"{marks:,} marked frame{'s' * (marks != 1)}"
         return f"the {self._list.listed.frames:,} listed frames"
 
-    def proposal(self) -> str:
-        """Return an unused file name."""
+    def ask(self) -> None:
+        """Ask for a file to write to."""
         names = (f"piece{at or ''}.pcapng" for at in range(1000))
-        return next((name for name in names if not Path(name).exists()), "")
+        unused = next((name for name in names if not Path(name).exists()), "")
+        self._browser.screen.ask(f"write {self.what} to", self.write, unused)
 
     def write(self, name: str) -> None:
         """Write the marked frames, or the listed ones, in the format of the name's ending. Raises FilterError."""

@@ -1,12 +1,11 @@
 """Draw lines with a cursor; only visible ones are drawn, so that millions cost no more than a screenful."""
 
-from collections.abc import Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
@@ -50,13 +49,6 @@ def strip_of(pieces: Sequence[Styled], width: int, *, left: int = 0, over: str =
 class Pane(Widget, Generic[Row], can_focus=True):
     """Lines of text under a cursor, one for each row. Subclasses draw a row."""
 
-    class Moved(Message):
-        """Message: the cursor is on another line."""
-
-        def __init__(self, pane: "Pane[Any]") -> None:
-            super().__init__()
-            self.pane = pane
-
     #: Whether a line is selected; otherwise moves scroll.
     selects = True
     nothing = reactive("")  #: the text if there is no line
@@ -67,6 +59,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         self.cursor = 0
         self.top = 0
         self.left = 0
+        self.moved: Callable[[], object] = lambda: None  #: called when the cursor is on another line
 
     # -- what subclasses say ------------------------------------------------------------------------------
 
@@ -129,7 +122,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         moved, self.cursor = line != self.cursor, line
         self.show_cursor()
         if moved:
-            self.post_message(self.Moved(self))
+            self.moved()
 
     def show_cursor(self) -> None:
         """Scroll to the cursor."""
@@ -151,7 +144,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         line = max(self.top, min(self.cursor, self.top + self.height - 1, self.count - 1))
         if self.selects and line != self.cursor:
             self.cursor = max(0, line)
-            self.post_message(self.Moved(self))
+            self.moved()
 
     # -- drawing ------------------------------------------------------------------------------------------
 
@@ -191,7 +184,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         elif self.top + y < self.count:
             self.click(self.top + y, x + self.left)
             if event.chain > 1:
-                await self.run_action("app.enter")
+                await self.run_action("app.do('pages', 'enter')")
 
     def click(self, line: int, column: int) -> None:
         """Handle a click on a line."""

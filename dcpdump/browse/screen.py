@@ -118,8 +118,7 @@ class BrowseScreen(Screen[int]):
         self._below = Container(self.fields, self.hexes, self.ladder, self.page, id="below")
         self.hints = TextLine(id="hints")
         self.tab = TABS[0]
-        self.shows_dialogue = False  #: instead of fields and bytes
-        self.shows_page = False  #: instead of the bytes
+        self.instead: Pane[Any] | None = None  #: the ladder, shown for fields and bytes, or the page, for the bytes
         self.zoomed: Pane[Any] | None = None  #: the list, the table or a pane below, which fills the screen
         self._second = False  # whether bytes, not fields, are seen where there is room for one of them
         self._dragged: tuple[Pane[Any], bool] | None = None  # the pane whose border is dragged; whether the upper one
@@ -171,9 +170,7 @@ class BrowseScreen(Screen[int]):
         """Return the panes below, whether there is room for all of them or not."""
         if self.table is not None:
             return [self.page]
-        if self.shows_dialogue:
-            return [self.ladder]
-        return [self.fields, self.page if self.shows_page else self.hexes]
+        return [self.ladder] if self.instead is self.ladder else [self.fields, self.instead or self.hexes]
 
     @property
     def pane(self) -> Pane[Any]:
@@ -216,7 +213,7 @@ class BrowseScreen(Screen[int]):
         """Show frames, or one of the tables."""
         self.tab = name
         if self.table is not None:
-            self.shows_dialogue = self.shows_page = False
+            self.instead = None
         self.unzoom()
         self.focus_at_once(self.main)
 
@@ -225,19 +222,13 @@ class BrowseScreen(Screen[int]):
         if self.table is not None:
             self.show_tab(TABS[0])
 
-    def show_dialogue(self, shown: bool) -> None:
-        """Show the dialogue instead of fields and bytes, or these again."""
-        self.shows_dialogue = shown
+    def show_instead(self, pane: Pane[Any] | None) -> None:
+        """Show the ladder for fields and bytes, or the page for the bytes, in front of the fields; None: these again."""
+        self.instead, self._second = pane, pane is self.page
         self.unzoom()
-        self.focus_at_once(self.ladder if shown else self.list)
-        if shown:
+        self.focus_at_once(self.ladder if pane is self.ladder else self.list)
+        if pane is self.ladder:
             self.call_after_refresh(self.ladder.centre, always=True)
-
-    def show_beside(self, shown: bool) -> None:
-        """Show a page instead of the bytes, or these again; in front, where it shares a place with the fields."""
-        self.shows_page = self._second = shown
-        self.unzoom()
-        self.focus_at_once(self.list)
 
     def turn(self, by: int) -> None:
         """Go to the next pane."""
@@ -320,7 +311,7 @@ class BrowseScreen(Screen[int]):
     def close_bar(self) -> None:
         """Hide the input line."""
         self._asking.add_class("away")
-        self.focus_at_once(self.ladder if self.shows_dialogue else self.main)
+        self.focus_at_once(self.ladder if self.instead is self.ladder else self.main)
 
     def action_leave_bar(self) -> None:
         """Leave the input line without an answer."""

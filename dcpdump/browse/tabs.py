@@ -42,7 +42,7 @@ class TabTable(Pane[TabRow]):
         self.nothing = tab.nothing
         self.sort(*self._sorted)
         self.put(self.cursor)
-        self.post_message(self.Moved(self))
+        self.moved()
 
     def select_stream(self, key: StreamKey) -> None:
         """Select the row of a stream, if there is one."""
@@ -246,6 +246,9 @@ class TabPages:
 
     def open(self, name: str) -> None:
         """Show a tab; in that of streams, select the stream under the cursor."""
+        if name == self._screen.tab:
+            return
+        self._browser.leave()
         key = self._stream() if self._screen.table is None else None
         self._screen.show_tab(name)
         table = self._screen.table
@@ -254,7 +257,7 @@ class TabPages:
         self._ask_again()
         if name == "streams" and key is not None:
             table.select_stream(key)
-        self.show_page(table)
+        self.show_page()
 
     def _ask_again(self) -> None:
         """Analyse the frames so far, for an input without end."""
@@ -262,11 +265,11 @@ class TabPages:
         if frames.state.progress[1] is None and not frames.complete:
             self._browser.analysing.begin(final=False)
 
-    def show_page(self, table: TabTable) -> None:
-        """Show the text of a row below; of a stream its dialogue."""
-        if table is not self._screen.main:
+    def show_page(self) -> None:
+        """Show the text of a row of the table below it; of a stream its dialogue."""
+        if self._screen.table is None:
             return
-        row = table.selected
+        row = self._screen.table.selected
         hint = "Enter: the frame" if row and row.frame and not row.stream else "Enter: its frames"
         self._write(row, hint, self._dialogue(row.stream) if row and row.stream else ())
 
@@ -284,15 +287,17 @@ class TabPages:
         return lines
 
     def enter(self) -> None:
-        """Go to the frame of a finding, or to the frames of another row."""
+        """Go to the frame of a finding or a dialogue, or to the frames of another row."""
         table = self._screen.table
+        if self._screen.instead is self._screen.ladder:
+            self._enter_rung()
         row = None if table is None else table.selected
         if row is None:
             return
         if row.frame is not None and row.stream is None:
             self._browser.go(row.frame)
             self._write(row, _AWAY)
-            self._screen.show_beside(True)
+            self._screen.show_instead(self._screen.page)
         elif row.clauses:
             self._browser.with_clauses(*row.clauses, text="")
 
@@ -310,8 +315,8 @@ class TabPages:
         if screen.table is not None:
             screen.say("e explains a finding, or a frame")
             return
-        if screen.shows_page:
-            screen.show_beside(False)
+        if screen.instead is screen.page:
+            screen.show_instead(None)
             return
         record, analysis = self._browser.record(), self._browser.analysis
         if record is None:
@@ -323,8 +328,7 @@ class TabPages:
         else:
             screen.page.border_title, screen.page.border_subtitle = record.frame.message.name, _AWAY
             screen.page.write([Line(LineKind.PLAIN, text) for text in message_page(record.frame.message).split("\n")])
-        screen.show_dialogue(False)
-        screen.show_beside(True)
+        screen.show_instead(screen.page)
 
     # -- dialogues ----------------------------------------------------------------------------------------
 
@@ -337,8 +341,8 @@ class TabPages:
 
     def dialogue(self) -> None:
         """Show the dialogue of the stream of the row, or hide it."""
-        if self._screen.shows_dialogue:
-            self._screen.show_dialogue(False)
+        if self._screen.instead is self._screen.ladder:
+            self._screen.show_instead(None)
             return
         table, key, number = self._screen.table, self._stream(), self._browser.number
         if table is not None:
@@ -356,24 +360,22 @@ class TabPages:
             self._browser.leave()
             self._screen.show_frames()
         self._screen.ladder.show(found, number)
-        self._screen.show_dialogue(True)
-        self.follow(self._screen.ladder)
+        self._screen.show_instead(self._screen.ladder)
+        self.follow()
 
-    def follow(self, pane: LadderPane) -> None:
+    def follow(self) -> None:
         """Move the list to the frame of the dialogue."""
-        rung = pane.selected
-        if self._screen.shows_dialogue and rung is not None and rung.frame is not None:
+        rung = self._screen.ladder.selected
+        if self._screen.instead is self._screen.ladder and rung is not None and rung.frame is not None:
             self._screen.list.go(rung.frame)
 
-    def enter_rung(self, pane: LadderPane) -> None:
+    def _enter_rung(self) -> None:
         """Unfold a row of messages; of others, go to the frame."""
-        rung = pane.selected
-        if rung is None:
-            return
-        if rung.arrow is Arrow.BAND:
-            pane.toggle(self._snapshots)
-        elif rung.frame is not None:
-            self._screen.show_dialogue(False)
+        rung = self._screen.ladder.selected
+        if rung is not None and rung.arrow is Arrow.BAND:
+            self._screen.ladder.toggle(self._snapshots)
+        elif rung is not None and rung.frame is not None:
+            self._screen.show_instead(None)
             self._browser.go(rung.frame)
 
     def _snapshots(self, after: int, before: int | None) -> list[Rung]:

@@ -16,7 +16,7 @@ from dcpdump.browse.pane import Styled, style_of
 from dcpdump.browse.rows import ListedFrames
 from dcpdump.escape import safe
 from dcpdump.net.packet import NO_TIME
-from dcpdump.render.text_columns import BARS
+from dcpdump.render.text_columns import spark
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,18 +63,16 @@ class TopLine(Widget):
             title = f"{number}" if narrow and not chosen else f"{number} {name}"
             if number > 1 and self.progress and not narrow:
                 title += f" {self.progress}"
-            out.append(_button(f" {title} ", "reverse" if chosen else "dim", f"app.tab({name!r})"))
+            out.append(_button(f" {title} ", "reverse" if chosen else "dim", f"app.do('pages', 'open', {name!r})"))
         return out
 
     def _drawn(self) -> list[Segment]:
         found = self.density
         if found is None or not self.bars:
             return []
-        most = max(found.counts) or 1
         here = None if self.at_ns is None or self.at_ns == NO_TIME else found.bar(self.at_ns)
         out: list[Segment] = []
-        for at, (count, listed) in enumerate(zip(found.counts, found.listed, strict=True)):
-            bar = " " if not count else BARS[(count * len(BARS) - 1) // most]
+        for at, (bar, listed) in enumerate(zip(spark(found.counts), found.listed, strict=True)):
             style = "reverse" if at == here else "cyan" if listed else "dim"
             out.append(_button(bar, style, f"app.time({found.begins_ns(at)})"))
         return out
@@ -131,8 +129,7 @@ def density(times: "Array", listed: ListedFrames, bars: int) -> Density | None:
     first, last = int(counted.min()), int(counted.max())
 
     def counts(of: "Array") -> tuple[int, ...]:
-        places = (of - first) // max(1, -(-(last - first + 1) // bars))
-        return tuple(np.bincount(np.clip(places, 0, bars - 1), minlength=bars).tolist())
+        return tuple(np.histogram(of - first, bars, (0, last - first + 1))[0].tolist())
 
     every = counts(counted)
     if listed.everything:

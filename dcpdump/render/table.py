@@ -132,6 +132,7 @@ class TableRow(NamedTuple):
     text: str
     start: int = 0
     end: int = 0
+    field: FieldValue | None = None
 
 
 def table_rows(record: Record, value_bytes: int | None) -> list[TableRow]:
@@ -153,6 +154,7 @@ def table_rows(record: Record, value_bytes: int | None) -> list[TableRow]:
                 _text(record, field, value_bytes),
                 field.start,
                 field.end,
+                field,
             )
         )
         if field.section is Section.VALUE and field.field.name == "value":

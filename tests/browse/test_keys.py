@@ -62,7 +62,7 @@ MOVES: dict[str, list[tuple[int, str, int, str]]] = {
         *((1, "K =12", 12, ""), (0, "K =#14", 14, ""), (0, "K =+20s", MARKER_2, ""), (0, "K =50%", 11, "")),
         *((0, "K =12:00:00", 1, ""), (0, "K =99", 1, " there is no frame 99: they are 1 to 20")),
     ],
-    "enter": [
+    "do('pages', 'enter')": [
         *((1, "3 K", WRONG, "1 frames"), (0, "", WRONG, f" ! {WRONG:4} 12:00:30")),
         *((1, "4 K", 1, " filter: --connection 0"), (0, "", 1, " 20 of 20 frames")),
     ],
@@ -94,10 +94,12 @@ MOVES: dict[str, list[tuple[int, str, int, str]]] = {
         *((1, r"\ =apple K", WRONG, ""), (0, "K", WRONG, " 'apple' is not in the rows below"))
     ],
     "do('browser', 'find', -1)": [(1, r"\ =apple . K", APPLE, "")],
-    "tab('frames')": [(1, "2 K", 1, " c0▸ hello ")],
-    "tab('streams')": [(PEAR, "K", PEAR, "stream-request{start=0, end=max"), (0, "", PEAR, " 5  12:00:00.011  0..max")],
-    "tab('findings')": [(1, "K", 1, "severity")],
-    "tab('connections')": [(1, "K", 1, "10.0.0.1:50000 → 10.0.0.2:11210")],
+    "do('pages', 'open', 'frames')": [(1, "2 K", 1, " c0▸ hello ")],
+    "do('pages', 'open', 'streams')": [
+        *((PEAR, "K", PEAR, "stream-request{start=0, end=max"), (0, "", PEAR, " 5  12:00:00.011  0..max"))
+    ],
+    "do('pages', 'open', 'findings')": [(1, "K", 1, "severity")],
+    "do('pages', 'open', 'connections')": [(1, "K", 1, "10.0.0.1:50000 → 10.0.0.2:11210")],
     "follow": [(1, "K", END, "following")],
     "do('marks', 'mark')": [(1, "K down down K", 3, "● 2 marked"), (0, "", 3, "●     3 12:00:00")],
     "do('marks', 'unmark')": [(1, "m down m K", 2, "● 1 marked")],
@@ -165,8 +167,7 @@ async def from_the_beginning(shown: Shown) -> None:
         await shown.press("escape")
     main = shown.app.main
     main.close_bar()
-    main.show_dialogue(False)
-    main.show_beside(False)
+    main.show_instead(None)
     main.say("")
     main.list.marks.clear()
     main.list.marked, main.list.follows, main.list.times = None, False, TimeColumn.CLOCK
@@ -317,7 +318,7 @@ async def _(shown: Shown, key: str) -> None:
     await shown.press("down")
     assert shown.number == MARKER
     await shown.press(key)
-    assert not shown.app.main.shows_dialogue
+    assert shown.app.main.instead is None
 
 
 @case("do('screen', 'zoom')")
@@ -356,7 +357,7 @@ async def _(shown: Shown, key: str) -> None:
 # -- take along ---------------------------------------------------------------------------------------------
 
 
-@case("write")
+@case("do('marks', 'ask')")
 async def _(shown: Shown, key: str) -> None:
     await shown.press("m", "down", "m", key)
     assert shown.app.main.bar.value == "piece.pcapng"

@@ -71,6 +71,7 @@ def test_a_click_on_the_density_goes_to_a_time_and_a_double_click_enters_a_row()
         await shown.pilot.pause()
         await shown.pilot.click("#findings", offset=(5, 2), times=2)
         await shown.settled()
-        assert (shown.app.main.tab, shown.number, shown.app.main.shows_page) == ("frames", 19, True)
+        main = shown.app.main
+        assert (main.tab, shown.number, main.instead) == ("frames", 19, main.page)
 
     browse(SAMPLES / "rollback-loop.pcap", do, size=(160, 40))
