@@ -116,7 +116,5 @@ class Analysing:
         while os.read(orders, 1) == _GO:
             try:
                 send(self._analyse(send))
-            except DcpdumpError as error:
-                send(str(error))
             except Exception as error:
-                send(f"{type(error).__name__}: {error}")
+                send(f"{error}" if isinstance(error, DcpdumpError) else f"{type(error).__name__}: {error}")

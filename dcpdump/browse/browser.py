@@ -392,17 +392,14 @@ class Browser:
     def go_to(self, text: str) -> None:
         """Go to a frame that was typed: 12, #12, 12:22:17, +30s, 40%. Raises FilterError."""
         text = text.strip().replace(",", "")
-        plain = re.fullmatch(r"#?(\d+)", text)
-        percent = re.fullmatch(r"(\d+(?:\.\d+)?) ?%", text)
-        if plain or percent:
-            count = self.screen.list.listed.frames
-            if plain:
-                number = int(plain[1])
-                if not 1 <= number <= self.frames.count:
-                    raise FilterError(f"there is no frame {number:,}: they are 1 to {self.frames.count:,}")
-                self.go(number)
-            elif percent and count:
-                at = min(count - 1, int(float(percent[1]) * count / 100))
-                self.go(self.screen.list.listed.numbers[at])
-            return
-        self.go(self.frames.at_time(parse_instant("go to", text, clock_in_use().zone).at(self.frames.state.begins_ns)))
+        numbers = self.screen.list.listed.numbers
+        if plain := re.fullmatch(r"#?(\d+)", text):
+            number = int(plain[1])
+            if not 1 <= number <= self.frames.count:
+                raise FilterError(f"there is no frame {number:,}: they are 1 to {self.frames.count:,}")
+        elif percent := re.fullmatch(r"(\d+(?:\.\d+)?) ?%", text):
+            number = numbers[min(len(numbers) - 1, int(float(percent[1]) * len(numbers) / 100))] if numbers else 0
+        else:
+            instant = parse_instant("go to", text, clock_in_use().zone)
+            number = self.frames.at_time(instant.at(self.frames.state.begins_ns))
+        self.go(number or None)

@@ -52,26 +52,21 @@ def line_at(lines: Sequence[FieldLine], byte: int) -> int | None:
 
 def clause_of(record: Record, field: FieldValue) -> tuple[str, str] | None:
     """Return the option of ``read`` for a field, and its value for this frame; None without such an option."""
-    name = field.field.name
-    if field.section is Section.HEADER and name == "magic":
-        return "kind", record.frame.magic.kind
-    if field.section is Section.HEADER and name == "opcode":
-        return name, f"0x{record.frame.header.opcode:02x}"
-    if field.section is Section.HEADER and name in ("vbucket", "status", "opaque"):
-        if not isinstance(field.value, int):
-            return None
-        return name, str(field.value) if name == "vbucket" else f"0x{field.value:x}"
+    name, header, value = field.field.name, field.section is Section.HEADER, field.value
     if field.section is Section.KEY:
         key = record.meaning.key
         return None if key is None else ("key", _pattern(key))
-    if isinstance(field.field, Field) and isinstance(field.value, int):
-        if field.field.seqno:
-            return "seqno", str(field.value)
-        if name == "stream_id":
-            return "stream-id", str(field.value)
-        if name == "collection_id":
-            return "collection", f"0x{field.value:x}"
-    return None
+    if header and name == "magic":
+        return "kind", record.frame.magic.kind
+    if not isinstance(value, int) or not isinstance(field.field, Field):
+        return None
+    if field.field.seqno:
+        return "seqno", str(value)
+    if name == "stream_id" or (header and name == "vbucket"):
+        return name.replace("_", "-"), str(value)
+    if name == "collection_id":
+        return "collection", f"0x{value:x}"
+    return (name, f"0x{value:02x}") if header and name in ("opcode", "status", "opaque") else None
 
 
 def _pattern(key: bytes) -> str:

@@ -43,12 +43,9 @@ class FrameList(Pane[int]):
 
     def show(self, listed: ListedFrames, number: int | None) -> None:
         """List other frames; the cursor stays on a frame, or goes to the next one."""
-        self.listed = listed
-        self.cursor = self.top = 0
-        if number is not None and self.count:
-            self.cursor = listed.row_of(number)
-            self.centre()
-        self.refresh()
+        self.listed, self.top = listed, 0
+        self.cursor = listed.row_of(number) if number is not None and self.count else 0
+        self.centre()
         self.moved()
 
     def grown(self) -> None:

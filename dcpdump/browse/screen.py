@@ -223,7 +223,7 @@ class BrowseScreen(Screen[int]):
             self.show_tab(TABS[0])
 
     def show_instead(self, pane: Pane[Any] | None) -> None:
-        """Show the ladder for fields and bytes, or the page for the bytes, in front of the fields; None: these again."""
+        """Show the ladder for fields and bytes, or the page for bytes, in front of the fields; None: these again."""
         self.instead, self._second = pane, pane is self.page
         self.unzoom()
         self.focus_at_once(self.ladder if pane is self.ladder else self.list)

@@ -1,6 +1,6 @@
 """Draw the tables of streams, findings and connections, and the dialogue of a stream, and go to their frames."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
@@ -64,12 +64,11 @@ class TabTable(Pane[TabRow]):
             return
         chosen, rows = self.selected, self.tab.rows
         self._sorted = column, backwards
-        if column is None:
-            self.rows = list(rows)
-        else:
+        if column is not None:
             known = [row for row in rows if row.keys[column] not in _NOTHING]
             unknown = [row for row in rows if row.keys[column] in _NOTHING]
-            self.rows = sorted(known, key=lambda row: row.keys[column], reverse=backwards) + unknown
+            rows = sorted(known, key=lambda row: row.keys[column], reverse=backwards) + unknown
+        self.rows = rows
         if chosen in self.rows:
             self.cursor = self.rows.index(chosen)
         self.show_cursor()
@@ -142,9 +141,6 @@ class TabTable(Pane[TabRow]):
 _TIME, _FRAME = 13, 14
 _STYLES = {Arrow.ASKS: "yellow", Arrow.ANSWERS: "", Arrow.REFUSES: "bold red", Arrow.BAND: "cyan", Arrow.NOTE: "dim"}
 
-#: Returns the messages of a row, between two frames: the rows of its unfolding.
-Unfold = Callable[[int, int | None], Sequence[Rung]]
-
 
 class LadderPane(Pane[Rung]):
     """The rows of a dialogue."""
@@ -152,16 +148,13 @@ class LadderPane(Pane[Rung]):
     def __init__(self) -> None:
         super().__init__(id="ladder")
         self._inner: list[bool] = []  # whether a row belongs to an unfolded one
-        self._dialogue = Dialogue("", "", "", ())
 
     def show(self, dialogues: Sequence[Dialogue], number: int | None) -> None:
         """Show the dialogues of a stream, one after the other; the cursor is at a frame or before it."""
         self.rows = [rung for each in dialogues for rung in each.rungs]
         self._inner = [False] * len(self.rows)
-        if dialogues:
-            self._dialogue = dialogues[0]
-        self.border_title = f"dialogue of {self._dialogue.title}"
-        self.border_subtitle = f"{self._dialogue.client} at the left, {self._dialogue.server} at the right"
+        self.border_title = f"dialogue of {dialogues[0].title}"
+        self.border_subtitle = f"{dialogues[0].client} at the left, {dialogues[0].server} at the right"
         before = [at for at, rung in enumerate(self.rows) if rung.frame and number and rung.frame <= number]
         self.top = 0
         self.cursor = before[-1] if before else 0
@@ -173,15 +166,15 @@ class LadderPane(Pane[Rung]):
         after = [rung.frame for rung in self.rows[self.cursor + 1 :] if rung.frame]
         return (before[-1] if before else 0), (after[0] if after else None)
 
-    def toggle(self, unfold: Unfold) -> None:
-        """Unfold the selected row of messages, or fold it again."""
+    def toggle(self, more: Sequence[Rung]) -> None:
+        """Unfold the selected row of messages into more rows, or fold it again."""
         at = self.cursor
         if self._inner[at]:
             return
         below = at + 1
         while below < len(self.rows) and self._inner[below]:
             below += 1
-        more = [] if below > at + 1 else unfold(*self.span())
+        more = [] if below > at + 1 else more
         self.rows = [*self.rows[: at + 1], *more, *self.rows[below:]]
         self._inner[at + 1 : below] = [True] * len(more)
         self.refresh()
@@ -267,24 +260,21 @@ class TabPages:
 
     def show_page(self) -> None:
         """Show the text of a row of the table below it; of a stream its dialogue."""
-        if self._screen.table is None:
+        table, analysis, below = self._screen.table, self._browser.analysis, list[Sequence[Styled]]()
+        if table is None:
             return
-        row = self._screen.table.selected
+        row = table.selected
+        if row and row.stream and analysis:
+            for dialogue in analysis.dialogues.get(row.stream, ()):
+                below += [[], *(rung_line(rung, self._screen.size.width - 3) for rung in dialogue.rungs)]
         hint = "Enter: the frame" if row and row.frame and not row.stream else "Enter: its frames"
-        self._write(row, hint, self._dialogue(row.stream) if row and row.stream else ())
+        self._write(row, hint, below)
 
     def _write(self, row: TabRow | None, hint: str, below: Sequence[Sequence[Styled]] = ()) -> None:
         """Write the text of a row on the page."""
         page = self._screen.page
         page.border_title, page.border_subtitle = " · ".join(filter(None, row.cells[:4])) if row else "", hint
         page.write(row.page if row else (), below)
-
-    def _dialogue(self, key: StreamKey) -> list[Sequence[Styled]]:
-        analysis = self._browser.analysis
-        lines: list[Sequence[Styled]] = []
-        for dialogue in analysis.dialogues.get(key, ()) if analysis else ():
-            lines += [[], *(rung_line(rung, self._screen.size.width - 3) for rung in dialogue.rungs)]
-        return lines
 
     def enter(self) -> None:
         """Go to the frame of a finding or a dialogue, or to the frames of another row."""
@@ -373,7 +363,7 @@ class TabPages:
         """Unfold a row of messages; of others, go to the frame."""
         rung = self._screen.ladder.selected
         if rung is not None and rung.arrow is Arrow.BAND:
-            self._screen.ladder.toggle(self._snapshots)
+            self._screen.ladder.toggle(self._snapshots(*self._screen.ladder.span()))
         elif rung is not None and rung.frame is not None:
             self._screen.show_instead(None)
             self._browser.go(rung.frame)
