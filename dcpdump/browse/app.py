@@ -53,10 +53,11 @@ class Status:
     def show(self) -> None:
         """Show changes."""
         browser, screen, top = self._browser, self._browser.screen, self._browser.screen.top
-        number = browser.number
+        number, listed, analysing = browser.number, screen.list.listed, browser.analysing
+        some = "" if listed.everything else f"{listed.frames:,} of "
         notes = ((f"  {note}", "yellow") for note in self._notes())
-        top.left = (f" {self._opened.name}", "bold"), (f"  {self._listed()}", ""), *notes
-        top.tab, top.progress = screen.tab, self._progress()
+        top.left = (f" {self._opened.name}", "bold"), (f"  {some}{counted(browser.frames.count, 'frame')}", ""), *notes
+        top.tab, top.progress = screen.tab, f"{100 * analysing.progress:.0f} %" if analysing.working else ""
         top.at_ns = None if number is None else browser.frames.ts_ns(number)
         screen.show_filter(browser.filter, self._searching())
         screen.list.nothing = "" if self._searching() or not browser.filter else "no frame matches; Esc steps back"
@@ -64,26 +65,18 @@ class Status:
             if table.tab is None:
                 table.nothing = self._waiting()
 
-    def _listed(self) -> str:
-        count, listed = self._browser.frames.count, self._browser.screen.list.listed
-        if listed.everything:
-            return counted(count, "frame")
-        return f"{listed.frames:,} of {counted(count, 'frame')}"
-
     def _notes(self) -> tuple[str, ...]:
         browser, frames = self._browser, self._browser.frames
         notes = []
-        failure = frames.failure
-        if not frames.complete and not failure:
+        if not frames.complete and not frames.failure:
             read, size = frames.state.progress
             notes.append(f"reading {100 * read // size} %" if size else "waiting" if frames.state.idle else "reading")
         if browser.rows is not None:
             notes.append(f"searching at #{browser.rows.at:,} (Esc stops)")
-        marks = len(browser.screen.list.marks)
-        if marks:
-            notes.append(f"● {marks:,} marked")
-        if failure:
-            notes.append(failure)
+        if browser.screen.list.marks:
+            notes.append(f"● {len(browser.screen.list.marks):,} marked")
+        if frames.failure:
+            notes.append(frames.failure)
         if frames.damage:
             notes.append("damaged (i)")
         if browser.commands.hides:
@@ -99,10 +92,6 @@ class Status:
         if search is None or search.done:
             return ""
         return f"searching {search.progress} %, {search.listed.frames:,} so far (Esc stops)"
-
-    def _progress(self) -> str:
-        analysing = self._browser.analysing
-        return f"{100 * analysing.progress:.0f} %" if analysing.working else ""
 
     def _waiting(self) -> str:
         frames, analysing = self._browser.frames, self._browser.analysing
@@ -181,7 +170,7 @@ class BrowseApp(App[int]):
         self.set_interval(1 / _TURNS, self._turn)
         self.set_interval(_DENSITY_S, self.status.draw_density)
         if (descriptor := self.opened.frames.descriptor) is not None:
-            asyncio.get_running_loop().add_reader(descriptor, self._arrived)
+            asyncio.get_running_loop().add_reader(descriptor, self._arrived, descriptor)
         self.main.list.follows = self.opened.follows
         if self.opened.filter:
             self._accepts(self.browser.apply, self.opened.filter)
@@ -207,17 +196,15 @@ class BrowseApp(App[int]):
         if more:
             self.call_later(self.call_after_refresh, self._turn)
 
-    def _arrived(self) -> None:
+    def _arrived(self, descriptor: int) -> None:
         """Read the results of the other process; stop waiting when it has ended."""
-        descriptor = self.opened.frames.descriptor
         self._turn()
-        if descriptor is not None and self.opened.frames.descriptor is None:
+        if self.opened.frames.descriptor is None:
             asyncio.get_running_loop().remove_reader(descriptor)
 
     def exit(self, *arguments: Any, **named: Any) -> None:
         """Leave; the other processes end while the terminal is put back."""
-        descriptor = self.opened.frames.descriptor
-        if descriptor is not None:
+        if (descriptor := self.opened.frames.descriptor) is not None:
             asyncio.get_running_loop().remove_reader(descriptor)
         self.opened.frames.leave()
         self.opened.analysing.close()
@@ -406,13 +393,11 @@ def about(paths: Sequence[str], frames: IndexedFrames) -> list[Line]:
     for path in paths:
         with suppress(OSError):
             lines.append(Line(LineKind.PLAIN, f"  {path}  {bytes_text(os.stat(path).st_size)}"))
-    words = [
-        counted(frames.count, "frame"),
-        counted(len({each.connection for each in frames.directions}), "connection"),
-    ]
+    connections = counted(len({each.connection for each in frames.directions}), "connection")
     far = "all of it is read" if frames.complete else f"{bytes_text(read)} are read"
     far += f" of {bytes_text(size)}" if size and not frames.complete else ""
-    lines += [Line(LineKind.PLAIN, ""), Line(LineKind.PLAIN, " · ".join([*words, far]))]
+    text = f"{counted(frames.count, 'frame')} · {connections} · {far}"
+    lines += [Line(LineKind.PLAIN, ""), Line(LineKind.PLAIN, text)]
     times = frames.columns.ts_ns[frames.columns.ts_ns != NO_TIME]
     if len(times):
         first, last = (clock_in_use().full(int(ts)) for ts in (times.min(), times.max()))

@@ -303,11 +303,9 @@ class HexPane(Pane[bytes]):
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Select the byte under the mouse while this pane has the focus."""
-        if self.has_focus and self.selects:
-            at = event.get_content_offset(self)
-            byte = None if at is None else self._byte_at(self.top + at.y, at.x + self.left)
-            if byte is not None:
-                self._point(byte)
+        at = event.get_content_offset(self)
+        if self.has_focus and at is not None:
+            self.click(self.top + at.y, at.x + self.left)
 
     def _byte_at(self, line: int, column: int) -> int | None:
         per, at = self.per_line, column - _OFFSET

@@ -73,7 +73,7 @@ KEYS: dict[str, tuple[Binding, ...]] = {
             "w",
             "w",
             "do('marks', 'ask')",
-            "write the marked frames, else the listed: .pcapng, .ndjson, .csv, .txt, .line",
+            "write marked frames, else the listed: .pcapng, .ndjson, .csv, .txt, .line",
         ),
         _key("y", "y", "copy", "copy: the field, the bytes, the frame, the command line"),
     ),

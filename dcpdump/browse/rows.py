@@ -101,7 +101,7 @@ def time_text(times: TimeColumn, ts_ns: int, before_ns: int | None, *, wide: boo
     passed = ts_ns - before_ns
     sign = "-" if passed < 0 else "+"
     seconds, rest = divmod(abs(passed), _SECOND)
-    text = f"{sign}{seconds}.{rest // 1000:06d}" if wide else f"{sign}{seconds}.{rest // 1_000_000:03d}"
+    text = f"{sign}{seconds}.{rest:09d}"[: -3 if wide else -6]
     return f"{text:>{width}}"
 
 

@@ -139,6 +139,7 @@ class TabTable(Pane[TabRow]):
 # The dialogue is drawn as in the specification, with the consumer at the left.
 
 _TIME, _FRAME = 13, 14
+_HEADS = {Arrow.ASKS: "▶", Arrow.ANSWERS: "◀", Arrow.REFUSES: "✗"}
 _STYLES = {Arrow.ASKS: "yellow", Arrow.ANSWERS: "", Arrow.REFUSES: "bold red", Arrow.BAND: "cyan", Arrow.NOTE: "dim"}
 
 
@@ -199,22 +200,16 @@ def rung_line(rung: Rung, width: int, *, inner: bool = False) -> list[Styled]:
 
 def _drawn(arrow: Arrow, text: str, width: int) -> str:
     """Return an arrow with a text on it."""
-    free = width - cell_len(text)
+    free, head = width - cell_len(text), _HEADS.get(arrow, "")
     if free < 6:
-        head = {Arrow.ASKS: "▶", Arrow.ANSWERS: "◀", Arrow.REFUSES: "✗"}.get(arrow, " ")
-        return f"{head} {text}"
+        return f"{head or ' '} {text}"
+    if arrow is Arrow.BAND:
+        half = "═" * ((free - 2) // 2)
+        return f"{half} {text} {half}".ljust(width)
+    if not head:
+        return f"  {text}".ljust(width)
     line = "─" * (free - 4)
-    match arrow:
-        case Arrow.ASKS:
-            return f"─ {text} {line}▶"
-        case Arrow.ANSWERS:
-            return f"◀{line} {text} ─"
-        case Arrow.REFUSES:
-            return f"✗{line} {text} ─"
-        case Arrow.BAND:
-            half = "═" * ((free - 2) // 2)
-            return f"{half} {text} {half}".ljust(width)
-    return f"  {text}".ljust(width)
+    return f"─ {text} {line}{head}" if arrow is Arrow.ASKS else f"{head}{line} {text} ─"
 
 
 # -- where the rows of tables and dialogues lead ------------------------------------------------------
