@@ -381,11 +381,6 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     if other is not None and other.live and not other.closed and other.vbucket != stream.vbucket:
         connection.lookup.share(frame.opaque)
     connection.lookup.by_opaque[frame.opaque] = stream
-    if connection.lookup.early_acks:
-        for each in connection.lookup.early_acks:
-            if each.opaque == frame.opaque:
-                stream.own_acks().take_early(each)
-        connection.lookup.early_acks = [each for each in connection.lookup.early_acks if each.opaque != frame.opaque]
 
 
 def closed(stream: Stream, frame: FrameEvent) -> None:

@@ -12,7 +12,7 @@ from dcpdump.spec.names import ACKNOWLEDGE, CACHE_TRANSFER, CLOSED, DISK, DUPLIC
 from dcpdump.spec.statuses import SUCCESS
 from dcpdump.streams.exchanges import UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
-from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, kept, stream_key
+from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, stream_key
 from dcpdump.streams.identity import identify, infer, server_by
 from dcpdump.streams.knowledge import NOT_YET
 from dcpdump.streams.learning import (
@@ -201,8 +201,6 @@ def _asked(stream: Stream) -> int | None:
 
 #: How many errors of a consumer are remembered for a stream.
 _COMPLAINTS = 16
-#: How many answers to markers of streams not granted yet are remembered for a connection.
-_EARLY_ACKS = 1024
 _FAILOVER_LOGS = (FAILOVER_LOG, FAILOVER_LOG_OLD)
 
 
@@ -279,8 +277,9 @@ def _answer_to_message(
         waiting.stream.own_acks().take_state(frame)
     stream = connection.lookup.by_opaque.get(frame.opaque)
     if stream is None:
-        if opcode == MARKER and not frame.status and len(connection.lookup.early_acks) < _EARLY_ACKS:
-            connection.lookup.early_acks.append(kept(frame))
+        requested = connection.exchanges.by_key.get((frame.direction, STREAM_REQ, frame.opaque))
+        if opcode == MARKER and not frame.status and requested and requested[0].stream is not None:
+            requested[0].stream.own_acks().take_early(frame)  # it is captured before the grant, and the marker
         return None
     if connection.lookup.shares(frame.opaque):
         return None  # of which of them it is is unknown

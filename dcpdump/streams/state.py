@@ -84,7 +84,6 @@ class Lookup:
     by_opaque: dict[int, Stream] = field(default_factory=dict)
     shared: set[int] = field(default_factory=set)  #: opaques that several streams had at one time
     requests: int = 0  #: stream requests
-    early_acks: list[FrameEvent] = field(default_factory=list)  #: answers to markers of streams not granted yet
 
     def share(self, opaque: int) -> None:
         """Note that several streams had an opaque at one time."""
