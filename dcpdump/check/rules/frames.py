@@ -156,12 +156,7 @@ def stream_id(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     Usual causes: a producer that forgets the frame on one kind of message.
     Source: dcp/producer.cc, daemon/connection.cc
     """
-    if (
-        not stream.known
-        or stream.vbucket != frame.vbucket
-        or stream.stream_id < 0
-        or stream.stream_id == frame.stream_id
-    ):
+    if not stream.known or stream.vbucket != frame.vbucket or stream.stream_id == frame.stream_id:
         return None
     if not frame.stream_id and not find(frame.opcode).stream_id:
         return None
