@@ -30,7 +30,7 @@ from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import DUPLICATES, HISTORY, JSON
 from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.clients import Clients
-from dcpdump.streams.frame_event import HIDDEN, Before, DocumentRun, FrameEvent, Step, event_of, kept, stream_key
+from dcpdump.streams.frame_event import HIDDEN, Before, DocumentRun, FrameEvent, Step, event_of, kept
 from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.learning import last_message, snapshot_of
 from dcpdump.streams.ledger import Ledger, find_address, simply
@@ -129,20 +129,16 @@ class RuleEngine:
 
     def feed_run(self, run: DocumentRun) -> None:
         """Take documents of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
-        connection, close = self.ledger.connections.get(run.connection), run.close
-        stream = None if connection is None else connection.lookup.current.get(stream_key(run.vbucket, run.stream_id))
+        stream, close = self.ledger.stream_of_run(run), run.close
         broken = None if stream is None or close is None else self._broken(run, close, stream)
-        if connection is None or stream is None or broken is None:
+        if stream is None or broken is None:
             for frame in run.each():
                 self.feed(frame)
             return
-        self._release(self._evidence_of(connection), run.direction)
+        self._release(self._evidence_of(stream.connection), run.direction)
         for rule, those in broken:
             self._add_run(rule, those, run, stream)
-        if connection.window.needs_each(run.size):
-            self.ledger.feed_run(run)
-        else:
-            self.ledger.learn_run(connection, run, stream)
+        self.ledger.learn_run(run, stream)
 
     def lose(self, connection: int, direction: int, before: Before, ts_ns: int | None = None) -> None:
         """Take it that bytes were lost and that no frame followed."""
@@ -227,9 +223,7 @@ class RuleEngine:
         before = connection.sides[run.direction].latest_ns
         if before is None or run.first_ns - before > IDLE_TIMEOUT_NS or run.pause_ns > IDLE_TIMEOUT_NS:
             return None
-        if run.direction != connection.producer_direction or not stream.continues_with(run.opaque):
-            return None
-        if stream.is_behind(run.direction):
+        if not stream.in_order or stream.marker is None or stream.prepares.open:
             return None
         looks = (run.first - 1) // TICKS != (run.first + run.frames - 1) // TICKS
         if looks and not self._evidence_of(connection).is_quiet(run):

@@ -478,17 +478,25 @@ class Ledger:
         return stream
 
     def feed_run(self, run: DocumentRun) -> None:
-        """Take documents of one stream. Where that is not simply its next, they are taken one by one."""
+        """Take documents of one stream. Where they are not simply its next, they are taken one by one."""
+        stream = self.stream_of_run(run)
+        if stream is not None:
+            self.learn_run(run, stream)
+            return
+        for frame in run.each():
+            self.feed(frame)
+
+    def stream_of_run(self, run: DocumentRun) -> Stream | None:
+        """Return the stream of which documents are simply the next; None where each of them may change more."""
         number, direction, vbucket, opaque, stream_id, size = run[2:8]  # at once: each by its name would be a call
         connection, begun = self.connections.get(number), run.snapshot
         stream = None if connection is None else connection.lookup.current.get(stream_key(vbucket, stream_id))
-        marker = begun or (stream and stream.marker)
-        lost = connection is not None and stream is not None and stream.is_behind(direction)
+        if connection is None or stream is None:
+            return None
+        marker, lost = begun or stream.marker, stream.is_behind(direction)
         if (
-            connection is None
-            or connection.first_ns is None
+            connection.first_ns is None
             or connection.producer_direction != direction
-            or stream is None
             or stream.opaque != opaque
             or stream.end is not None
             or stream.close is not None
@@ -501,15 +509,12 @@ class Ledger:
             or (connection.with_rules and run.close is None)
             or ((lost or not stream.in_order) and stream.closing)
         ):
-            for frame in run.each():
-                self.feed(frame)
-        else:
-            if lost and begun is not None:
-                stream.lose(direction, continues_without_gap=marker_continues(stream, begun.start, begun.flags))
-            self.learn_run(connection, run, stream)
+            return None
+        return stream
 
-    def learn_run(self, connection: ConnectionState, run: DocumentRun, stream: Stream) -> None:
+    def learn_run(self, run: DocumentRun, stream: Stream) -> None:
         """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
+        connection = stream.connection
         first, frames, _, direction, _, _, stream_id, size, first_ns, last_ns = run[:10]
         first_seqno, last_seqno, high_seqno, kinds, pause_ns, _, close, begun = run[10:]
         self.frames += frames
@@ -518,6 +523,8 @@ class Ledger:
         side.bytes += size
         connection.last_ns = self.last_ns = side.latest_ns = last_ns
         if begun is not None:
+            if stream.is_behind(direction):
+                stream.lose(direction, continues_without_gap=marker_continues(stream, begun.start, begun.flags))
             begin_snapshot(stream, begun)
             begun.at -= frames - 1  # its marker is the first of them
         stream.traffic.take(kinds, size, last_ns, first + frames - 1)

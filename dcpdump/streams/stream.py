@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, PENDING, TAKEOVER
+from dcpdump.spec.names import ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, PENDING, TAKEOVER
 from dcpdump.spec.statuses import SUCCESS
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.frame_event import Entry, FrameEvent, identity_of, kept
@@ -690,12 +690,6 @@ class Stream:
         if self.keys is not NO_KEYS:
             self.connection.memory.keys.give_back(len(self.keys))
             self.keys = NO_KEYS
-
-    def continues_with(self, opaque: int) -> bool:
-        """Return whether documents are simply the next of a snapshot, in which they settle nothing."""
-        marker = self.marker
-        settles = self.oso or self.prepares.open or marker is None or marker.flags & ACKNOWLEDGE
-        return self.in_order and self.opaque == opaque and not settles
 
     def fits(self, frame: FrameEvent) -> bool:
         """Return whether a message may be the next of it."""
