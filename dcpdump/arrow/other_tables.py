@@ -23,12 +23,11 @@ from dcpdump.redact import Redactor, redacted_direction
 from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet, of
 from dcpdump.render.conns import GAPS
 from dcpdump.streams.dissection import Watching
-from dcpdump.streams.eviction import evict_streams, judging_early
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide, hide_requests
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.verdict import Judge
+from dcpdump.streams.verdict import Judge, judging_early
 
 # -- rows of ``files`` and ``gaps``: what each capture has, and which bytes were lost -----------------
 
@@ -138,7 +137,7 @@ class Judging:
             with judging_early(ledger, streams) as judge:
                 self._evicting(streams, judge)
             engine.evict_streams(streams)
-            evict_streams(ledger, streams)
+            ledger.evict_streams(streams)
         for connection in evictable.connections:
             engine.evict(connection)
             ledger.evict(connection)

@@ -17,8 +17,8 @@ from dcpdump.render.ladder import ladder
 from dcpdump.render.streams import STREAMS, StreamRow
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import fitted
-from dcpdump.streams.eviction import EvictedStreams
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.verdict import EvictedStreams
 from dcpdump.streams.wording import name_stream, short_name
 from dcpdump.text import counted
 

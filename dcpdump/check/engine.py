@@ -29,9 +29,9 @@ from dcpdump.spec import MESSAGES
 from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import DUPLICATES, HISTORY, JSON
 from dcpdump.streams import opcode_kinds as kinds
+from dcpdump.streams.causes import CARVED
 from dcpdump.streams.clients import Clients
 from dcpdump.streams.frame_event import HIDDEN, Before, DocumentRun, FrameEvent, Step, event_of, kept
-from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.learning import last_message, snapshot_of
 from dcpdump.streams.ledger import Ledger, find_address, simply
 from dcpdump.streams.phases import Phase

@@ -31,7 +31,6 @@ from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.startup import dataclass
 from dcpdump.streams.dissection import EndsWatching, RunDissection, Unanswered
-from dcpdump.streams.eviction import EvictedStreams, evict_streams, judging_early
 from dcpdump.streams.feed import Feed, Lose
 from dcpdump.streams.frame_event import DocumentRun, Step
 from dcpdump.streams.identity import PORTS
@@ -39,7 +38,7 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
-from dcpdump.streams.verdict import Judge
+from dcpdump.streams.verdict import EvictedStreams, Judge, judging_early
 from dcpdump.streams.wording import span
 from dcpdump.text import counted
 
@@ -343,7 +342,7 @@ class LedgerConsumer(Consumer[Any]):
                 with judging_early(self.ledger, streams) as judge:
                     self.evicted.add(wanted, judge)
                 self._judged_early(streams)
-                evict_streams(self.ledger, streams)
+                self.ledger.evict_streams(streams)
             for connection in evictable.connections:
                 self._evict(connection)
         return False

@@ -102,8 +102,7 @@ def _rules() -> Iterable[tuple[str, str]]:
 
 
 def _causes() -> Iterable[tuple[str, str]]:
-    from dcpdump.streams.causes import Cause
-    from dcpdump.streams.knowledge import Reason
+    from dcpdump.streams.causes import Cause, Reason
 
     return [(each.value, "") for each in (*Cause, *Reason)]
 

@@ -8,9 +8,8 @@ from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
 from dcpdump.cli.options import Invocation, option
 from dcpdump.render.streams import STREAMS, StreamRow, total
 from dcpdump.render.text_columns import spark
-from dcpdump.streams.causes import Cause, Verdict, VerdictKind
+from dcpdump.streams.causes import Cause, Reason, Verdict, VerdictKind
 from dcpdump.streams.frame_event import stream_key
-from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import IDLE_NS, Judge
 from dcpdump.text import nearest

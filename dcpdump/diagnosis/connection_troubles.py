@@ -11,10 +11,9 @@ from typing import NamedTuple
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Trouble, Unjudged, UnjudgedCode, grouped, on
 from dcpdump.spec.statuses import TEMPORARY
-from dcpdump.streams.causes import Situation
+from dcpdump.streams.causes import CARVED, Situation
 from dcpdump.streams.flow import FlowState, flow_status, leak, stands_still, why_blocked
 from dcpdump.streams.frame_event import Missed, between
-from dcpdump.streams.knowledge import CARVED
 from dcpdump.streams.opcode_kinds import ADD_STREAM, OPEN, SASL_AUTH, SELECT_BUCKET
 from dcpdump.streams.setup import SetupRefusal
 from dcpdump.streams.silence import tcp_faults

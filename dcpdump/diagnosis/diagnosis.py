@@ -30,10 +30,9 @@ from dcpdump.diagnosis.stream_troubles import (
 from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode, grouped
 from dcpdump.dissect import TLS
 from dcpdump.startup import dataclass
-from dcpdump.streams.causes import Cause, Situation, VerdictKind
+from dcpdump.streams.causes import ONE_DIRECTION, Cause, Situation, VerdictKind
 from dcpdump.streams.failover_logs import Lag
 from dcpdump.streams.flow import FlowEvidence, FlowState, flow_status, why_unknown
-from dcpdump.streams.knowledge import ONE_DIRECTION
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.wording import client, lag_text, name_stream, times
 from dcpdump.text import counted, ranges

@@ -9,10 +9,9 @@ from statistics import median
 from dcpdump.diagnosis import words
 from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudged, UnjudgedCode, grouped, on
 from dcpdump.spec.names import CLOSED, FILTER_EMPTY, OK
-from dcpdump.streams.causes import Cause, Degree, Situation, VerdictKind
+from dcpdump.streams.causes import Cause, Degree, Reason, Situation, VerdictKind
 from dcpdump.streams.frame_event import between
 from dcpdump.streams.identity import alike, host, same
-from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.request import Request, fault_of
 from dcpdump.streams.rollbacks import LOOP, Rollback, RollbackReason, branch_of, doubt, explain, find_rollbacks, resume
 from dcpdump.streams.state import ConnectionState

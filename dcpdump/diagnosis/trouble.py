@@ -15,10 +15,10 @@ from dcpdump.net.reassembly import Counters
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.causes import Degree, Situation, Verdict, degree_of
 from dcpdump.streams.dissection import Unanswered
-from dcpdump.streams.eviction import EvictedStreams
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.verdict import EvictedStreams
 
 if TYPE_CHECKING:
     from dcpdump.tls.outcome import TlsReport

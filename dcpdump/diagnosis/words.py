@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from dcpdump.diagnosis.trouble import grouped, speaks_dcp
 from dcpdump.spec.statuses import STATUS
-from dcpdump.streams.causes import Cause
+from dcpdump.streams.causes import Cause, Reason
 from dcpdump.streams.dissection import Unanswered
-from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream

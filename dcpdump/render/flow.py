@@ -7,9 +7,9 @@ from dcpdump.render.column import Column, ColumnSet, of
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number, spark
 from dcpdump.spec import find
+from dcpdump.streams.causes import CARVED, ONE_DIRECTION
 from dcpdump.streams.flow import UNEXPLAINED, FlowEvidence, FlowState, FlowStatus, Leak, flow_status, leak, stands_still
 from dcpdump.streams.frame_event import between
-from dcpdump.streams.knowledge import CARVED, ONE_DIRECTION
 from dcpdump.streams.silence import TcpFaults, tcp_faults
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.window import FIRST, LAST, Excess, Interval, Window

@@ -13,7 +13,7 @@ from dcpdump.render.objects import FRAME, without_none
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting, number
 from dcpdump.spec.names import DATATYPE
-from dcpdump.streams.knowledge import CARVED
+from dcpdump.streams.causes import CARVED
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, name_stream, seqno, status

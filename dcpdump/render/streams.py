@@ -12,7 +12,6 @@ from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import STREAM_FLAGS
 from dcpdump.spec.statuses import ROLLBACK, STATUS
 from dcpdump.streams.causes import Degree, Verdict
-from dcpdump.streams.eviction import EvictedStreams
 from dcpdump.streams.failover_logs import Lag
 from dcpdump.streams.frame_event import Entry, Missed, between
 from dcpdump.streams.opcode_kinds import (
@@ -29,6 +28,7 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.request import Request, RequestFault, collection_names, fault_in, filter_text, scope_name
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.verdict import EvictedStreams
 from dcpdump.streams.wording import client, clock, lag_text, reason_name, seqno
 from dcpdump.text import counted, measured
 

@@ -1,12 +1,39 @@
-"""Define the kinds and causes of verdicts, as codes for decisions; texts are for people."""
+"""Define the kinds and causes of verdicts, and why there is none, as codes for decisions; texts are for people."""
 
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.streams.knowledge import Reason, Unknown
-
 if TYPE_CHECKING:
     from dcpdump.streams.failover_logs import Lag
+
+# -- why something is unknown --------------------------------------------------------------------------
+
+#: Why nothing is judged by what is missing of a connection.
+CARVED = "this file was carved: only chosen packets are in it"
+#: The other direction may have been captured: who sends nothing but acknowledgements of TCP has no message in it.
+ONE_DIRECTION = "messages of only one direction of the connection were captured"
+
+
+class Reason(Enum):
+    """Why something is unknown."""
+
+    STARTS_LATE = "starts-late"
+    BYTES_LOST = "bytes-lost"
+    CARVED = "carved"  #: only chosen packets are in the file
+    ONE_DIRECTION = "one-direction"
+    CLOCK_GOES_BACK = "clock-goes-back"  #: so that how long nothing came is not known
+    OTHER_NODES = "other-nodes"  #: of which the capture has nothing, and which its consumer may have asked
+    TOO_MANY = "too-many"  #: of what may be requested by its consumer, not all was looked through
+    FLOW_CONTROL = "flow-control-unknown"  #: it may hold the producer back
+    SYSTEM_COLLECTIONS = "system-collections"  #: what did not come may be of these, which not every user gets
+
+
+class Unknown(NamedTuple):
+    """Why something is unknown, and that in words."""
+
+    reason: Reason
+    text: str
+
 
 # -- situations: what can be said of a capture, how bad each is, and what it needs to be certain ------
 # This is the one table of it. ``diagnose``, ``report`` and ``streams`` go by it: *wrong* is what is certain to be

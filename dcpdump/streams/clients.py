@@ -15,9 +15,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from dcpdump.spec.names import CLOSED, FILTER_EMPTY, FROM_LATEST, OK
+from dcpdump.streams.causes import Reason, Unknown
 from dcpdump.streams.frame_event import NEVER, stream_key
 from dcpdump.streams.identity import Owner, alike, host, hosts, owners, same, same_by_name
-from dcpdump.streams.knowledge import Reason, Unknown, lost_since, missing_of
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
@@ -280,7 +280,7 @@ class Clients:
         That it did not is said only where each request of it would have been captured: on any of its connections, on
         any between the same two hosts, and on any that has its name, as it may be restarted elsewhere.
         """
-        found = lost_since(connection, ts_ns)
+        found = connection.lost_since(ts_ns)
         if found is not None or ts_ns is None:
             return found
         other = next(self._torn_after(connection, ts_ns), None)
@@ -292,7 +292,7 @@ class Clients:
             text = f"bytes of over {FURTHER} connections of its host were lost, not all were compared"
             return Unknown(Reason.TOO_MANY, text) if many else None
         if other.lost_after(ts_ns):
-            return missing_of(other, f" of connection {other.number}")
+            return other.missing_of(f" of connection {other.number}")
         return Unknown(Reason.STARTS_LATE, f"the beginning of connection {other.number} was not captured")
 
     @cached_property

@@ -1,7 +1,7 @@
 """Turn parts of frames into events and runs of documents, in the order of the frames."""
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dcpdump.batch.block import Block
 from dcpdump.net.event import TcpChange
+from dcpdump.net.limits import CONNECTION, LEAST, LIVING, STREAM
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Lost
 from dcpdump.redact import hides_numbers, is_stray
 from dcpdump.streams.dissection import Ended, EndsWatching, RunPiece, piece_of
-from dcpdump.streams.eviction import Evictable, Eviction
 from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, Before, DocumentRun, FrameEvent, Missed, Step, one_by_one
 from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.state import ANY_TIME, ConnectionState
+from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Section
 from dcpdump.wire.value import Meaning
 
@@ -312,6 +314,142 @@ def _is_interrupted(run: _Held, times: dict[tuple[int, int], list[int]]) -> bool
     first = bisect_left(others, run.ts_ns)
     return first < len(others) and others[first] <= run.end_ns
 
+
+# -- eviction: streams and connections that have ended may be forgotten, so that memory is bounded ------
+# The longest silent ones come first. A stream that was requested in place of another is never forgotten before that
+# one, so that no kept stream seems abandoned. The latest ones are always kept.
+
+#: Connections are examined again when their number exceeds the limit by this share.
+_LOOKS = 8
+#: The share of the memory that is freed at a time, since each examination costs a few steps for each stream.
+_FREED = 4
+
+
+class Evictable(NamedTuple):
+    """Streams and connections that may be forgotten."""
+
+    streams: list[Stream]
+    connections: list[ConnectionState]  #: without a stream, once these are evicted
+    ended: list[Ended]  #: of connections of these that were reset, which the ledger does not know yet
+
+
+class Eviction:
+    """The choice of the streams and connections that a ledger forgets."""
+
+    def __init__(self, dissection: EndsWatching[Any], ledger: Ledger) -> None:
+        self._dissection, self._ledger = dissection, ledger
+        self._most, self._state = dissection.most_connections, dissection.most_state
+        self._most_open = self._most  # connections at the same time: fewer where each has many streams
+        self._crowded, self._full = self._most, self._state  # beyond so much some may be evicted
+        self._resets: dict[int, Ended] = {}  # by connection: those of which nothing came since
+
+    @property
+    def due(self) -> bool:
+        """Return whether the ledger exceeds its limit."""
+        return len(self._ledger.connections) > self._crowded or self._size > self._full
+
+    @property
+    def _size(self) -> int:
+        """Return the memory that connections and streams may take."""
+        connections = len(self._ledger.connections)
+        unknown = max(0, self._dissection.living - connections)  # to the ledger, any more or not yet
+        return connections * CONNECTION + unknown * LIVING + len(self._ledger.streams) * STREAM
+
+    def choose(self) -> Evictable:
+        """Return connections and streams to forget."""
+        ledger, chosen = self._ledger, Evictable([], [], [])
+        size = self._size
+        self._resets = {
+            each.connection: each
+            for each in self._dissection.resets(ANY_TIME)
+            if (known := ledger.connections.get(each.connection)) is not None
+            and (known.last_ns or 0) <= (each.ts_ns or 0)
+        }
+        crowd = len(ledger.connections) - self._most
+        for connection in self._idle():
+            if size <= self._state and len(chosen.connections) >= crowd:
+                break
+            chosen.connections.append(connection)
+            size -= self._freed_by(connection)
+        if size > self._state:
+            size = self._choose_streams(chosen, size)
+            if size > self._state:
+                self._close_some(size)
+        self._crowded = max(self._most, len(ledger.connections) - len(chosen.connections) + self._most // _LOOKS)
+        self._full = max(self._state, size + self._state // _LOOKS)
+        numbers = {each.number for each in chosen.connections} | {each.connection.number for each in chosen.streams}
+        chosen.ended.extend(each for number, each in self._resets.items() if number in numbers)
+        return chosen
+
+    def _idle(self) -> Iterator[ConnectionState]:
+        """Yield the ended connections without a stream, in the order in which they began."""
+        connections = list(self._ledger.connections.values())
+        for at, connection in enumerate(connections):
+            old = at < len(connections) - LEAST
+            if not connection.streams and (self._ends(connection) if old else self._is_over(connection)):
+                yield connection
+
+    def _choose_streams(self, chosen: Evictable, size: int) -> int:
+        """Choose streams, and the connections that have no others, and return how much is left then."""
+        left = Counter[ConnectionState]()
+        goal = self._state - self._state // _FREED
+        for stream in _silent(self._ledger.streams):
+            if size <= goal:
+                break
+            connection = stream.connection
+            ends = self._ends(connection)
+            if not ends and not _is_over(stream):
+                continue
+            chosen.streams.append(stream)
+            size -= STREAM
+            left[connection] += 1
+            if ends and left[connection] == len(connection.streams):
+                chosen.connections.append(connection)
+                size -= self._freed_by(connection)
+        return size
+
+    def _close_some(self, size: int) -> None:
+        """Have open connections closed, where evicting those that are over is not enough."""
+        fitting = self._dissection.living * self._state // size
+        self._most_open = max(LEAST, min(self._most_open, fitting))
+        self._dissection.remember(self._most_open)
+
+    def _freed_by(self, connection: ConnectionState) -> int:
+        return CONNECTION if self._is_over(connection) else CONNECTION - LIVING
+
+    def _ends(self, connection: ConnectionState) -> bool:
+        """Return whether a connection has ended, as far as its packets show; frames may still be on their way."""
+        ends = connection.end.by is not None or connection.number in self._resets
+        return ends or self._is_over(connection)
+
+    def _is_over(self, connection: ConnectionState) -> bool:
+        """Return whether no frame of a connection can come any more."""
+        return self._dissection.is_over(connection.number)
+
+
+def _silent(streams: Sequence[Stream]) -> list[Stream]:
+    """Return the streams that have been silent since before the latest ones began, silent for longest first."""
+    since = min(map(_latest, streams[-LEAST:]), default=0)
+    return sorted((each for each in streams[:-LEAST] if _latest(each) < since), key=_latest)
+
+
+def _latest(stream: Stream) -> int:
+    """Return the number of the latest frame of a stream."""
+    request = stream.request
+    return max(stream.traffic.last_frame, 0 if request is None else request.answer_frame or request.frame)
+
+
+def _is_over(stream: Stream) -> bool:
+    """Return whether nothing more is to be expected of a stream on an open connection, unless it is requested again."""
+    if stream.ended or stream.replaced or stream.next is not None:
+        return True
+    if not stream.waits:
+        return False
+    request = stream.requests[-1]
+    return request.status is not None or not stream.connection.exchanges.awaits(request)
+
+
+# -- the feed -------------------------------------------------------------------------------------------
 
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part

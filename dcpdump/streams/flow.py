@@ -8,8 +8,8 @@ from typing import NamedTuple
 from dcpdump.spec import find
 from dcpdump.spec.field import Field
 from dcpdump.spec.header import HEADER_LENGTH
+from dcpdump.streams.causes import CARVED, ONE_DIRECTION
 from dcpdump.streams.frame_event import between
-from dcpdump.streams.knowledge import CARVED, ONE_DIRECTION
 from dcpdump.streams.opcode_kinds import CACHED_END, DELETION, DOCUMENTS, MARKER, PREPARE, SEQUENCED, WITH_VALUES
 from dcpdump.streams.silence import held_until
 from dcpdump.streams.state import ConnectionState

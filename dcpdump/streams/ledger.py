@@ -3,7 +3,7 @@
 Code that needs a frame before it is learnt calls the steps of ``feed``: ``arrive``, ``place``, ``learn``.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from dcpdump.record import Direction
@@ -13,8 +13,7 @@ from dcpdump.spec.statuses import SUCCESS
 from dcpdump.streams.exchanges import UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, stream_key
-from dcpdump.streams.identity import identify, infer, server_by
-from dcpdump.streams.knowledge import NOT_YET
+from dcpdump.streams.identity import identify, infer, replicates, server_by
 from dcpdump.streams.learning import (
     KEYED,
     LEARN,
@@ -51,7 +50,7 @@ from dcpdump.streams.opcode_kinds import (
 from dcpdump.streams.phases import Phase
 from dcpdump.streams.setup import ANSWERS, REQUESTS, begin_direction, keep_alive, waiting_for
 from dcpdump.streams.state import ConnectionState, Memory, Turns
-from dcpdump.streams.stream import ErrorReply, Stream
+from dcpdump.streams.stream import NOT_YET, ErrorReply, Stream
 from dcpdump.streams.window import COUNTED
 
 # -- to which stream of its connection a message belongs, by vbucket, stream id and opaque ------------
@@ -566,6 +565,29 @@ class Ledger:
         self.evicted_lost_ns = max(self.evicted_lost_ns, connection.last_loss_ns)
         self.forget(connection)
 
+    def evict_streams(self, streams: Sequence[Stream]) -> None:
+        """Forget streams. A later request in their place begins a new one."""
+        gone = set(streams)
+        for connection in {stream.connection for stream in streams}:
+            before = len(connection.streams)
+            connection.replicates = replicates(connection)
+            connection.streams = [each for each in connection.streams if each not in gone]
+            connection.evicted += before - len(connection.streams)
+            for key in [key for key, each in connection.lookup.current.items() if each in gone]:
+                del connection.lookup.current[key]
+            for opaque in [opaque for opaque, each in connection.lookup.by_opaque.items() if each in gone]:
+                del connection.lookup.by_opaque[opaque]
+            for each in connection.lookup.current.values():
+                if each.duplicate in gone:
+                    each.duplicate = None
+        for stream in streams:
+            producing = stream.connection.setup.bucket or "", stream.vbucket
+            if self.memory.producing.get(producing) is stream:
+                del self.memory.producing[producing]
+            _unlink(stream)
+        self.streams = [each for each in self.streams if each not in gone]
+        self.evicted_streams += len(gone)
+
     def forget(self, connection: ConnectionState) -> None:
         """Forget a connection that is over, but for its streams."""
         del self.connections[connection.number]
@@ -640,3 +662,11 @@ class Ledger:
             else:
                 return None
         return known
+
+
+def _unlink(stream: Stream) -> None:
+    """Have a stream keep neither keys nor other streams in memory."""
+    stream.forget_keys()
+    stream.before = stream.next = stream.duplicate = None
+    for request in stream.requests:
+        request.still_open = None

@@ -14,11 +14,11 @@ from typing import NamedTuple
 from dcpdump.spec.names import FROM_LATEST, IGNORE_PURGED, STRICT_UUID
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.startup import dataclass
+from dcpdump.streams.causes import CARVED, Reason, Unknown
 from dcpdump.streams.clients import Clients
 from dcpdump.streams.failover_logs import Log, Moment, Purge, Purged, moment
 from dcpdump.streams.frame_event import NEVER, Entry
 from dcpdump.streams.identity import alike, same, same_by_name
-from dcpdump.streams.knowledge import CARVED, Reason, Unknown
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from dcpdump.net.event import NO_ANSWER, ZERO_WINDOW
 from dcpdump.spec.names import ACKNOWLEDGE, ACTIVE, CACHE_TRANSFER, FROM_LATEST, PENDING, VBUCKET_STATE
-from dcpdump.streams.causes import Cause, Due
+from dcpdump.streams.causes import Cause, Due, Reason, Unknown
 from dcpdump.streams.failover_logs import High
 from dcpdump.streams.frame_event import between
 from dcpdump.streams.identity import hosts
-from dcpdump.streams.knowledge import Reason, Unknown, lost_since
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.phases import Phase
 from dcpdump.streams.state import SECOND, ConnectionState
@@ -288,7 +287,7 @@ def missing_noops(
     allowed = 2 * interval + SECOND if sending or agreed else IDLE_TIMEOUT_NS
     since_ns = max(noops.last_ns or 0, enabled_ns, after_ns, consumer_held_until(connection, until_ns))
     latest_ns = max(since_ns, noops.answered_ns or 0)
-    if until_ns - latest_ns <= allowed or not (sending or lost_since(connection, latest_ns) is None):
+    if until_ns - latest_ns <= allowed or not (sending or connection.lost_since(latest_ns) is None):
         return None
     sent_ns = connection.sent_ns
     silent = sent_ns is not None and until_ns - sent_ns > allowed
@@ -354,7 +353,7 @@ def next_of_takeover(stream: Stream, by_ns: int | None) -> Due | None:
     if stream.states or snapshot is None or not snapshot.flags & ACKNOWLEDGE or not stream.begin_captured:
         return None  # before the snapshots that are to be acknowledged, the source may have to read from its disk
     text = f"snapshot {snapshot.start}..{snapshot.end} is acknowledged, SET_VBUCKET_STATE(pending) did not come"
-    return Due(Cause.PENDING_NOT_SENT, text, lost_since(stream.connection, stream.granted_ns), since_ns)
+    return Due(Cause.PENDING_NOT_SENT, text, stream.connection.lost_since(stream.granted_ns), since_ns)
 
 
 def is_handed_over(stream: Stream, by_ns: int | None) -> bool:
@@ -365,7 +364,7 @@ def is_handed_over(stream: Stream, by_ns: int | None) -> bool:
     connection = stream.connection
     if not stream.asked_takeover or stream.state != ACTIVE:
         return False
-    if lost_since(connection, stream.granted_ns) is not None:
+    if connection.lost_since(stream.granted_ns) is not None:
         return True
     if connection.end.ts_ns is not None:
         return not unfinished(stream)
@@ -378,7 +377,7 @@ def unfinished(stream: Stream) -> str:
     that is not known.
     """
     unanswered = stream.acks.states < len(stream.states)
-    if not stream.takeover or lost_since(stream.connection, stream.granted_ns) is not None:
+    if not stream.takeover or stream.connection.lost_since(stream.granted_ns) is not None:
         return ""
     if stream.state == ACTIVE and not unanswered:
         return ""
@@ -470,7 +469,7 @@ def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
     if stream.phase is Phase.CACHE_TRANSFER:
         return Due(Cause.SNAPSHOT_INCOMPLETE, "in the middle of a cache transfer")
     if stream.states and stream.acks.states < len(stream.states):
-        lost = lost_since(stream.connection, stream.states[0].ts_ns)
+        lost = stream.connection.lost_since(stream.states[0].ts_ns)
         return Due(Cause.STATE_NOT_ANSWERED, "waits for the answer to SET_VBUCKET_STATE", lost)
     ended = _end_reached(stream)
     if ended is not None:
@@ -482,7 +481,7 @@ def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
     if snapshot.flags & ACKNOWLEDGE and (not snapshot.acked or stream.acks.due or stream.acks.omitted > 0):
         why = f"waits for the acknowledgement of snapshot {snapshot.start}..{snapshot.end}"
         # what acknowledged an earlier one may have been lost
-        lost = lost_since(stream.connection, stream.granted_ns) if snapshot.acked else None
+        lost = stream.connection.lost_since(stream.granted_ns) if snapshot.acked else None
         return Due(Cause.SNAPSHOT_NOT_ACKNOWLEDGED, why, lost)
     takeover = next_of_takeover(stream, by_ns)
     if takeover is not None:

@@ -9,18 +9,46 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.net.event import AHEAD
 from dcpdump.startup import dataclass, field
+from dcpdump.streams.causes import CARVED, ONE_DIRECTION, Reason, Unknown
 from dcpdump.streams.exchanges import Exchanges, UnansweredRequest
 from dcpdump.streams.frame_event import HIDDEN, NOTHING_MISSED, UNKNOWN_LOSS, Before, FrameEvent, Missed, stream_key
 from dcpdump.streams.identity import NAMELESS, Identity, Roles, inferred, seen
-from dcpdump.streams.knowledge import ANY_TIME, CARVED, NOT_YET, CapturedSide
 from dcpdump.streams.opcode_kinds import BUFFER_ACK, CONTROL
 from dcpdump.streams.setup import Noops, Setup
-from dcpdump.streams.stream import KeyMemory, Snapshot, Stream
+from dcpdump.streams.stream import NOT_YET, KeyMemory, Snapshot, Stream
 from dcpdump.streams.window import FAR, Recurring, Window
 from dcpdump.wire.collection_names import Names
 
 if TYPE_CHECKING:
     from dcpdump.streams.stream import Stream
+
+
+# -- what was captured of a connection, and what was not ----------------------------------------------
+
+#: Later than all that was captured: of a loss at a time that is not known.
+ANY_TIME = 1 << 64
+
+
+@dataclass(slots=True)
+class CapturedSide:
+    """What was captured of one direction of a connection, and what was not."""
+
+    frames: int = 0
+    bytes: int = 0
+    latest_ns: int | None = None  #: the time of its last frame
+    losses: int = 0  #: how often bytes were lost or skipped
+    first_lost_at: int = NOT_YET  #: how many frames of the connection had come with the one behind its first loss
+    lost_at: int = NOT_YET  #: and behind its latest
+    lost_ns: int | None = None  #: when that was
+    missed: Missed = NOTHING_MISSED  #: what of it is in no frame
+    closed: bool = False  #: its FIN was captured
+
+    def lose(self, at: int, ts_ns: int | None) -> None:
+        """Note that bytes were lost or skipped after ``frames`` frames of the connection."""
+        self.losses += 1
+        self.lost_at, self.lost_ns = at, ts_ns
+        if self.first_lost_at == NOT_YET:
+            self.first_lost_at = at
 
 
 # -- turns --------------------------------------------------------------------------------------------
@@ -256,6 +284,18 @@ class ConnectionState:
         """Return whether bytes were lost at a time or later, or may have been."""
         times = (side.lost_ns for side in self.sides if side.losses)
         return any(ns is None or ts_ns is None or ns >= ts_ns for ns in times)
+
+    def lost_since(self, ts_ns: int | None) -> Unknown | None:
+        """Return what of both directions was not captured after a time; None where all was."""
+        if not self.has_both_sides:
+            return Unknown(Reason.ONE_DIRECTION, ONE_DIRECTION)
+        return self.missing_of(" of the connection") if self.lost_after(ts_ns) else None
+
+    def missing_of(self, of: str) -> Unknown:
+        """Return what is missing of it, as it lost bytes; ``of``: whose bytes they are, in words."""
+        if self.carved:
+            return Unknown(Reason.CARVED, CARVED)
+        return Unknown(Reason.BYTES_LOST, self.missing.words(of))
 
     @property
     def late(self) -> bool:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcpdump.spec.names import ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, PENDING, TAKEOVER
 from dcpdump.spec.statuses import SUCCESS
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.frame_event import Entry, FrameEvent, identity_of, kept
-from dcpdump.streams.knowledge import NO_GAPS, Gaps, Knowledge
+from dcpdump.streams.frame_event import NEVER, NOTHING_MISSED, Entry, FrameEvent, Missed, identity_of, kept
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.phases import AFTER, Closing, Durable, Phase, PhaseEvent, Takeover
 from dcpdump.streams.request import Request, Requests
@@ -18,6 +17,45 @@ from dcpdump.wire.value import read_prefix
 
 if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState
+
+
+# -- what is known of a stream, and since when --------------------------------------------------------
+# Moments are counted in frames of the connection.
+
+#: Before the first frame: of what did not happen.
+NOT_YET = -1
+#: Losses of a stream of which the seqno before is remembered: the first few.
+_LOSSES = 8
+
+
+class Knowledge(NamedTuple):
+    """Since when the state of a stream is certain, as far as its producer's side goes."""
+
+    since: int = NOT_YET  #: the loss behind which it is: ``CapturedSide.lost_at``
+    missed: Missed = NOTHING_MISSED  #: what of that side was missing by then
+    reason: str = ""  #: why its phase is not known, if not for lost bytes
+
+
+class Gaps(NamedTuple):
+    """What may be missing of a stream, as its producer's side lost bytes while it was open."""
+
+    times: int = 0  #: how often bytes were lost that may have been its own
+    bridged: int = 0  #: how often none of its own can have been lost: it continued just where it was
+    missed: Missed = NOTHING_MISSED
+    behind: tuple[int | None, ...] = ()  #: its last seqno before each loss, of the first few
+    seqno: int | None = NEVER  #: its last seqno before the latest loss; NEVER: there was none
+    cut: int = 0  #: messages about documents of which bytes of the key are missing
+
+    def plus(self, missed: Missed, seqno: int | None) -> "Gaps":
+        """Return it with one more loss, behind a seqno of the stream."""
+        behind = self.behind if len(self.behind) >= _LOSSES else (*self.behind, seqno)
+        return Gaps(self.times + 1, self.bridged, self.missed.plus(missed), behind, seqno, self.cut)
+
+
+NO_GAPS = Gaps()
+
+
+# -- its messages and snapshots -------------------------------------------------------------------------
 
 
 class TakeoverState(NamedTuple):

@@ -1,5 +1,8 @@
 """Judge what became of a stream, as far as the capture shows it. What it does not show is unknown."""
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, cached_property, partial
 
 from dcpdump.spec import find
@@ -13,13 +16,14 @@ from dcpdump.spec.statuses import (
     ROLLBACK,
     STREAM_NOT_FOUND,
 )
-from dcpdump.streams.causes import Cause, Due, Situation, Verdict, VerdictKind
+from dcpdump.startup import dataclass, field
+from dcpdump.streams.causes import CARVED, Cause, Due, Reason, Situation, Unknown, Verdict, VerdictKind
 from dcpdump.streams.clients import Clients
 from dcpdump.streams.failover_logs import High, Lag, Lags
 from dcpdump.streams.flow import FlowState, flow_status, stands_still, why_blocked, why_unknown
-from dcpdump.streams.frame_event import between
-from dcpdump.streams.knowledge import CARVED, Reason, Unknown, lost_since
-from dcpdump.streams.ledger import Ledger
+from dcpdump.streams.frame_event import NOTHING_MISSED, Missed, between
+from dcpdump.streams.identity import NAMELESS
+from dcpdump.streams.ledger import Ledger, compare, conclude
 from dcpdump.streams.opcode_kinds import ABORT, CACHED, COMMIT, MARKER, SET_STATE, STREAM_END
 from dcpdump.streams.request import Request, Requests, earlier, explained, reached, refusal
 from dcpdump.streams.rollbacks import LOOP, Rollback, find_rollbacks
@@ -351,7 +355,7 @@ class Judge:
     def _unanswered(self, stream: Stream, request: Request) -> Verdict:
         connection = stream.connection
         asked_ns = None if request.ts_ns is None else request.ts_ns - OUT_OF_ORDER_NS
-        lost = lost_since(connection, asked_ns)
+        lost = connection.lost_since(asked_ns)
         if lost is not None:
             return Verdict(VerdictKind.UNKNOWN, lost.reason, f"no answer to its request was captured: {lost.text}")
         if request.ambiguous:
@@ -381,7 +385,7 @@ class Judge:
             return Verdict(VerdictKind.TAKEN_OVER, Cause.HANDED_OVER, "no STREAM_END was captured")
         last_ns = stream.traffic.last_ns
         if _is_over(connection, last_ns):
-            lost = lost_since(connection, last_ns)
+            lost = connection.lost_since(last_ns)
             why = f"{closing(connection)}, no STREAM_END{' was captured' if lost is not None else ''}"
             stalled, missing = held_up(connection, connection.end.ts_ns), self._missing_noops(connection)
             because = (self._why_disconnected(connection), why_closed(connection))
@@ -398,7 +402,7 @@ class Judge:
             return Verdict(VerdictKind.UNKNOWN, Reason.CLOCK_GOES_BACK, _joined(f"{why}, as the clock goes back", full))
         if held.state is FlowState.BLOCKED and (self._since(held.since_ns) or 0) >= BLOCKED_NS:
             unable = held_up(connection, self._now, "producer")
-            lost = lost_since(connection, stream.traffic.last_ns)
+            lost = connection.lost_since(stream.traffic.last_ns)
             why = _joined(why_blocked(connection.window, held), unable and unable.text, _until(lost))
             waits = stands_still(connection, self._now, self._idle_ns)
             return Verdict(VerdictKind.BLOCKED, Cause.WINDOW_FULL, why, Situation.BLOCKED, waits)
@@ -423,14 +427,14 @@ class Judge:
         found = held_up(connection, self._now)
         if found is None:
             return None
-        why = _joined(found.text, _until(lost_since(connection, found.since_ns)))
+        why = _joined(found.text, _until(connection.lost_since(found.since_ns)))
         certain = found.before.exceeded_by(found.lasted_ns, self._idle_ns)
         code = found.fault.value
         return Verdict(VerdictKind.HELD_UP, Cause(code), why, Situation(code), certain)
 
     def _recent(self, stream: Stream) -> Verdict:
         """Return the verdict on a stream that is open as far as was captured, and was not silent for long."""
-        lost = lost_since(stream.connection, stream.traffic.last_ns)
+        lost = stream.connection.lost_since(stream.traffic.last_ns)
         if not stream.traffic.any:
             why = f"nothing came since it was granted at {clock(stream.granted_ns)}"
             if lost is not None:
@@ -442,7 +446,7 @@ class Judge:
         return Verdict(VerdictKind.FLOWING, Cause.FLOWING, _joined(since, waits, _until(lost)))
 
     def _idle(self, stream: Stream, idle: int) -> Verdict:
-        lost = lost_since(stream.connection, stream.traffic.last_ns)
+        lost = stream.connection.lost_since(stream.traffic.last_ns)
         if lost is not None:
             return Verdict(VerdictKind.UNKNOWN, lost.reason, f"nothing for {span(idle)}, but {lost.text}")
         waits = due(stream, self._high(stream), self._by_ns)
@@ -567,3 +571,55 @@ def _unknown_again(lost: Unknown | None) -> str:
         return ""
     here = lost.reason is Reason.OTHER_NODES
     return f"; {'not requested again here' if here else 'whether it was requested again is unknown'}: {lost.text}"
+
+
+# -- verdicts on streams that are about to be evicted, before the input ends --------------------------
+
+
+@contextmanager
+def judging_early(ledger: Ledger, streams: Sequence[Stream]) -> Iterator[Judge]:
+    """Provide a judge of streams that are over. What connections say of one another is compared only meanwhile."""
+    by_connection: dict[ConnectionState, list[Stream]] = {}
+    for stream in streams:
+        by_connection.setdefault(stream.connection, []).append(stream)
+    for connection, mine in by_connection.items():
+        conclude(connection, mine)
+    connections = ledger.connections.values()
+    compare(connections, ledger.logs)
+    try:
+        yield Judge(ledger, early=True)
+    finally:
+        for connection in connections:
+            connection.identity, connection.inferred = NAMELESS, None
+
+
+@dataclass(slots=True)
+class EvictedStreams:
+    """The counts that are kept of forgotten streams, and of their connections."""
+
+    kinds: Counter[str] = field(default_factory=Counter)  #: how many there were by the kinds of their verdicts
+    troubled: Counter[str] = field(default_factory=Counter)  #: those in trouble
+    rollbacks: int = 0
+    connections: int = 0  #: that are evicted too
+    missed: Missed = NOTHING_MISSED  #: what of these is in no frame
+    by_connection: dict[int, Counter[str]] = field(default_factory=dict)  #: the kinds of those whose connection is not
+
+    @property
+    def streams(self) -> int:
+        """How many streams there were."""
+        return self.kinds.total()
+
+    def evict(self, connection: ConnectionState) -> None:
+        """Count a connection that is forgotten after its streams."""
+        self.connections += 1
+        self.missed = self.missed.plus(connection.missing)
+        self.by_connection.pop(connection.number, None)
+
+    def add(self, streams: Sequence[Stream], judge: Judge) -> None:
+        """Count streams that are about to be forgotten."""
+        for stream in streams:
+            verdict = judge.verdict(stream)
+            self.kinds[verdict.kind.value] += 1
+            self.by_connection.setdefault(stream.connection.number, Counter())[verdict.kind.value] += 1
+            self.troubled[verdict.kind.value] += verdict.trouble
+            self.rollbacks += stream.requests.count(ROLLBACK)

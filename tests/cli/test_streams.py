@@ -11,8 +11,7 @@ import pytest
 
 from dcpdump.batch.statistics import Distribution, Timeline
 from dcpdump.net.packet import Packet
-from dcpdump.streams.causes import Cause, Situation, Verdict, VerdictKind
-from dcpdump.streams.knowledge import Reason
+from dcpdump.streams.causes import Cause, Reason, Situation, Verdict, VerdictKind
 from dcpdump.wire.encode import encode
 from tests.support.check_cases import PLAIN
 from tests.support.console import run

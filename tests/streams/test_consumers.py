@@ -2,8 +2,8 @@
 
 import pytest
 
+from dcpdump.streams.causes import Reason
 from dcpdump.streams.clients import Clients
-from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream, StreamEnd

@@ -2,8 +2,8 @@
 
 import pytest
 
+from dcpdump.streams.causes import Reason
 from dcpdump.streams.flow import FlowEvidence, FlowState, FlowStatus, flow_status
-from dcpdump.streams.knowledge import Reason
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rollbacks import WhyUnknown as Why
 from dcpdump.streams.rollbacks import find_rollbacks

@@ -10,7 +10,7 @@ from dcpdump.batch import read_blocks
 from dcpdump.batch.dissector import BlockDissector
 from dcpdump.net import limits
 from dcpdump.net.limits import Limits
-from dcpdump.streams import eviction, exchanges
+from dcpdump.streams import exchanges, feed
 from dcpdump.streams.dissection import RunDissection
 
 #: Of everything that counts an eighth: of captures too, in which as much then happens before and behind each look.
@@ -25,7 +25,7 @@ def few_kept() -> Iterator[None]:
     """Keep an eighth of what is always kept, for as long as this lasts, in this process."""
     within = Limits.within
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((limits, "LEAST"), (eviction, "LEAST"), (exchanges, "MOST"), (exchanges, "MOST_STREAMS")):
+        for module, name in ((limits, "LEAST"), (feed, "LEAST"), (exchanges, "MOST"), (exchanges, "MOST_STREAMS")):
             patch.setattr(module, name, getattr(module, name) // SHARE)
         # After so many frames and so many bytes it is looked whether some are to be evicted.
         patch.setattr(BlockDissector, "most", BlockDissector.most // SHARE)
