@@ -31,7 +31,7 @@ from dcpdump.spec.names import DUPLICATES, HISTORY, JSON
 from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.causes import CARVED
 from dcpdump.streams.clients import Clients
-from dcpdump.streams.frame_event import HIDDEN, Before, DocumentRun, FrameEvent, Step, event_of, kept
+from dcpdump.streams.frame_event import HIDDEN, Before, DocumentRun, FrameEvent, Step, event_of, identity_of
 from dcpdump.streams.learning import last_message, snapshot_of
 from dcpdump.streams.ledger import Ledger, find_address, simply
 from dcpdump.streams.phases import Phase
@@ -287,7 +287,7 @@ class RuleEngine:
         if opcode in _REPLIES:
             self.ask(Event.REQUEST, frame, connection.no_stream)
         self.ledger.learn(connection, frame)
-        evidence.last = kept(frame)
+        evidence.last = identity_of(frame)
 
     def _answer(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
         opcode = frame.opcode
@@ -301,7 +301,7 @@ class RuleEngine:
             if before is not None and before.end is None:
                 self._done(last_message(before), before)
         self.ledger.learn(connection, frame)
-        evidence.last = kept(frame)
+        evidence.last = identity_of(frame)
 
     # -- what rules say, and whether it may be a verdict ------------------------------------------------
     # Where bytes are missing that a rule's scope covers, or the source may be a replica, which a rule does not judge,

@@ -14,7 +14,7 @@ from dcpdump.startup import dataclass, field
 from dcpdump.streams.clients import Clients
 from dcpdump.streams.exchanges import UnansweredRequest
 from dcpdump.streams.flow import stalled_since
-from dcpdump.streams.frame_event import DocumentRun, FrameEvent, between, kept
+from dcpdump.streams.frame_event import DocumentRun, FrameEvent, between, identity_of
 from dcpdump.streams.learning import last_message
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
@@ -44,7 +44,7 @@ class PendingEvidence:
     waiting: dict[int, dict[str, deque[Finding]]] = field(default_factory=dict)
     #: by stream: how often bytes had been lost, and the rules that said "unknown" since
     unknown: dict[Stream, tuple[int, set[str]]] = field(default_factory=dict)
-    _early_acks: list[tuple[FrameEvent, Stream, int]] = field(default_factory=list)
+    _early_acks: list[tuple[Delayed, int]] = field(default_factory=list)  #: and how many frames had come
     _ended: list[Stream] = field(default_factory=list)
     _lags: list[Delayed] = field(default_factory=list)
     _stalled_ns: int = 0
@@ -74,7 +74,8 @@ class PendingEvidence:
             self._lag(stream, seqno, frame.ts_ns, acknowledged=True)
         beyond = seqno is not None and stream.known and not stream.doubtful and seqno > stream.seqnos.reached
         if (beyond or not self.connection.setup.sync_replication) and len(self._early_acks) < _MOST:
-            self._early_acks.append((kept(frame), stream, self.connection.frames))
+            early = Delayed(Event.AHEAD, identity_of(frame), stream, amount=seqno or 0)
+            self._early_acks.append((early, self.connection.frames))
 
     def finish(self, stream: Stream) -> None:
         """Note that a stream has ended."""
@@ -201,11 +202,11 @@ class PendingEvidence:
             if not connection.doubtful:
                 yield Delayed(Event.OVERDRAWN, over.frame, connection.no_stream, 0, over.sent + over.excess, over.sent)
         while self._early_acks:
-            frame, stream, frames = self._early_acks[0]
-            if not self._is_settled(connection.frames - frames, frame.ts_ns):
+            early, frames = self._early_acks[0]
+            if not self._is_settled(connection.frames - frames, early.frame.ts_ns):
                 break
             del self._early_acks[0]
-            yield Delayed(Event.AHEAD, frame, stream, 0, frame.fields[0] or 0, stream.seqnos.reached)
+            yield early._replace(limit=early.stream.seqnos.reached)
 
     def _acknowledgements(self, frame: FrameEvent) -> Iterator[Delayed]:
         """Yield snapshots without an acknowledgement, and acknowledgements without a request."""

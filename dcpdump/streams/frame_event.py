@@ -182,13 +182,8 @@ def stream_key(vbucket: int, stream_id: int) -> int:
     return vbucket << 16 | stream_id
 
 
-def kept(frame: FrameEvent) -> FrameEvent:
-    """Return an event that may be remembered: it does not hold the bytes of the capture around it."""
-    return frame._replace(data=b"", key_at=0, value_at=0, record=None)
-
-
 def identity_of(frame: FrameEvent) -> FrameEvent:
-    """Return what identifies a frame, and nothing of what is in it."""
+    """Return an event that may be remembered: what identifies its frame, and nothing of what is in it."""
     number, ts_ns, connection, direction, magic, opcode, response, server, either, opaque = frame[:10]
     return _row(FrameEvent, (
         number, ts_ns, connection, direction, magic, opcode, response, server, either, opaque, 0, 0, frame.length,

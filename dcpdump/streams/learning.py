@@ -10,7 +10,7 @@ from dcpdump.spec.header import MOST_STREAM_ID
 from dcpdump.spec.names import ACTIVE, CACHE_TRANSFER, DISK, OSO_START
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.streams.exchanges import UnansweredRequest
-from dcpdump.streams.frame_event import NO_FRAME, Entry, FrameEvent, failover_log, kept, stream_key
+from dcpdump.streams.frame_event import NO_FRAME, Entry, FrameEvent, failover_log, identity_of, stream_key
 from dcpdump.streams.opcode_kinds import (
     ABORT,
     CACHED,
@@ -120,7 +120,7 @@ def _prepare(stream: Stream, frame: FrameEvent) -> None:
     if stream.prepares is NO_PREPARES:
         stream.prepares = Prepares()
     due = snapshot is not None and not snapshot.flags & DISK  # from a disk, it may be older than this stream
-    stream.prepares.add(frame.key, frame.seqno, kept(frame), due=due, with_rules=stream.connection.with_rules)
+    stream.prepares.add(frame.key, frame.seqno, identity_of(frame), due=due, with_rules=stream.connection.with_rules)
 
 
 def _document(stream: Stream, frame: FrameEvent) -> None:

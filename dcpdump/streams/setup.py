@@ -8,7 +8,7 @@ from dcpdump.spec.names import COLLECTIONS, DELETE_TIMES, NOTIFIER, PRODUCER, RE
 from dcpdump.spec.statuses import AUTH_CONTINUE, KEY_EEXISTS, SUCCESS
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.exchanges import UnansweredRequest
-from dcpdump.streams.frame_event import FrameEvent, between, identity_of, kept
+from dcpdump.streams.frame_event import FrameEvent, between, identity_of
 from dcpdump.streams.opcode_kinds import (
     ADD_STREAM,
     ALL_SEQNOS,
@@ -233,7 +233,7 @@ def _sasl(connection: "ConnectionState", frame: FrameEvent) -> None:
 
 def _open(connection: "ConnectionState", frame: FrameEvent) -> None:
     connection.setup.name = _key(frame)
-    connection.setup.flags, connection.setup.opened_by = frame.get("flags"), kept(frame)
+    connection.setup.flags, connection.setup.opened_by = frame.get("flags"), identity_of(frame)
     if connection.setup.produces is not None:
         connection.producer_direction = 1 - frame.direction if connection.setup.produces else frame.direction
     connection.window.complete = not connection.lossy

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dcpdump.spec.names import ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, PENDING, TAKEOVER
 from dcpdump.spec.statuses import SUCCESS
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.frame_event import NEVER, NOTHING_MISSED, Entry, FrameEvent, Missed, identity_of, kept
+from dcpdump.streams.frame_event import NEVER, NOTHING_MISSED, Entry, FrameEvent, Missed, identity_of
 from dcpdump.streams.opcode_kinds import CLOSE_STREAM
 from dcpdump.streams.phases import AFTER, Closing, Durable, Phase, PhaseEvent, Takeover
 from dcpdump.streams.request import Request, Requests
@@ -312,7 +312,7 @@ class Acks:
     def take_early(self, answer: FrameEvent) -> None:
         """Use an answer to a marker that was captured before the item that it acknowledges, if there is one."""
         if len(self.early) < _MOST_ACKS:
-            self.early.append(kept(answer))
+            self.early.append(identity_of(answer))
         else:
             self.omitted -= 1
 

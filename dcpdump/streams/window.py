@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dcpdump.spec import find
 from dcpdump.spec.field import PRODUCER
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.frame_event import FrameEvent, between, kept
+from dcpdump.streams.frame_event import FrameEvent, between, identity_of
 from dcpdump.streams.opcode_kinds import CACHED_END, MARKER, OPEN, PREPARE, SEQNO_ACK
 from dcpdump.streams.phases import FlowPhase
 
@@ -512,7 +512,7 @@ class Window:
         self._balance -= count
         if self._balance < 0 and count:
             size, missing = count, min(count, -self._balance)
-            remembered = None if frame is None else kept(frame)
+            remembered = None if frame is None else identity_of(frame)
             if len(self._early) >= _MOST:
                 last = self._early.pop()
                 size, missing = max(last.size, count), last.missing + missing
