@@ -1,6 +1,7 @@
 """Opcodes as the state of conversations and the rules of ``check`` call them, and kinds of them."""
 
 from dcpdump.batch import document_runs
+from dcpdump.spec import MESSAGES
 from dcpdump.spec import opcodes as spec
 
 HELLO, SASL_LIST_MECHS, SASL_AUTH, SASL_STEP = spec.HELLO, spec.SASL_LIST_MECHS, spec.SASL_AUTH, spec.SASL_STEP
@@ -15,11 +16,8 @@ PREPARE, COMMIT, ABORT, FLUSH = spec.DCP_PREPARE, spec.DCP_COMMIT, spec.DCP_ABOR
 SYSTEM_EVENT, ADVANCED, OSO = spec.DCP_SYSTEM_EVENT, spec.DCP_SEQNO_ADVANCED, spec.DCP_OSO_SNAPSHOT
 CACHED, CACHED_END = spec.DCP_CACHE_TRANSFER, spec.DCP_CACHE_TRANSFER_END
 
-#: Messages of a stream, from the end that has the changes.
-STREAMED = frozenset(
-    {STREAM_END, MARKER, MUTATION, DELETION, EXPIRATION, SET_STATE, SYSTEM_EVENT, PREPARE}
-    | {COMMIT, ABORT, ADVANCED, OSO, CACHED, CACHED_END}
-)
+#: Messages of a stream, from the end that has the changes: those that flow control counts.
+STREAMED = frozenset(opcode for opcode, message in MESSAGES.items() if message.streamed) - {SEQNO_ACK}
 #: DCP requests that only the end sends which wants the changes.
 WANTED = frozenset({STREAM_REQ, FAILOVER_LOG, BUFFER_ACK, CONTROL, SEQNO_ACK})
 DOCUMENTS = document_runs.DOCUMENTS

@@ -8,11 +8,9 @@ from collections.abc import Iterable
 from operator import sub
 from typing import NamedTuple
 
-from dcpdump.spec import find
-from dcpdump.spec.field import PRODUCER
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.frame_event import FrameEvent, between, identity_of
-from dcpdump.streams.opcode_kinds import CACHED_END, MARKER, OPEN, PREPARE, SEQNO_ACK
+from dcpdump.streams.opcode_kinds import CACHED_END, MARKER, OPEN, PREPARE, STREAMED
 from dcpdump.streams.phases import FlowPhase
 
 # -- how far the two directions of a connection may be captured out of order --------------------------
@@ -78,16 +76,10 @@ class OverAck(NamedTuple):
 
 # -- which messages flow control counts ---------------------------------------------------------------
 
-
-def _counts(opcode: int) -> bool:
-    message = find(opcode)
-    return message.streamed and message.sender is PRODUCER and opcode != SEQNO_ACK
-
-
 #: By opcode: whether flow control counts the message.
-COUNTED: list[bool] = [_counts(opcode) for opcode in range(256)]
+COUNTED: list[bool] = [opcode in STREAMED for opcode in range(256)]
 #: DCP's own opcodes, up to the last that is counted.
-FIRST, LAST = OPEN, max(opcode for opcode in range(256) if COUNTED[opcode])
+FIRST, LAST = OPEN, max(STREAMED)
 #: Bytes of a snapshot marker, by version: 1, 2.0, 2.1, 2.2. A stream id adds three.
 MARKER_SIZES = (44, 61, 69, 77)
 _VERSIONS = {size: at for at, size in enumerate(MARKER_SIZES)}
