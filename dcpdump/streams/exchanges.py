@@ -113,7 +113,7 @@ class Exchanges:
             waiting.doubtful = waiting.behind = True
         if self.earlier:
             self._expire(frames, request.ts_ns)
-            early = self.early(*kind, request.opaque)
+            early = next(self.early(*kind, request.opaque), None)
             if early is not None:
                 if _belongs(early, request, late=late or early.late):
                     self.earlier.remove(early)
@@ -190,11 +190,7 @@ class Exchanges:
         keys = ((direction, opcode, opaque) for direction in (0, 1))
         return [self.by_key[key] for key in keys if key in self.by_key]
 
-    def early(self, direction: int, opcode: int, opaque: int) -> Early | None:
-        """Return the first answer that waits for a request of that direction, opcode and opaque."""
-        return next(self.all_early(direction, opcode, opaque), None)
-
-    def all_early(self, direction: int, opcode: int, opaque: int) -> Iterator[Early]:
+    def early(self, direction: int, opcode: int, opaque: int) -> Iterator[Early]:
         """Yield the answers that wait for requests of that direction, opcode and opaque."""
         for early in self.earlier:
             answer = early.answer

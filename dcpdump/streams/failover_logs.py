@@ -27,7 +27,6 @@ from dcpdump.streams.wording import whole_number
 
 if TYPE_CHECKING:
     from dcpdump.streams.ledger import Ledger
-    from dcpdump.streams.stream import Stream
 
 
 #: So many of a kind are kept for a vbucket of a connection, the latest; fewer where all are too many. Then what the
@@ -395,7 +394,7 @@ class Lags:
         self._shared = cache(shared_data)
         self._changes: dict[int, list[Moment]] = {}  #: of branches, by identity of a vbucket's logs
 
-    def of(self, stream: "Stream") -> Lag | None:
+    def of(self, stream: Stream) -> Lag | None:
         """Return how far the consumer of a stream is behind; None where it was never opened, or another follows it."""
         if not stream.is_sending or stream.replaced or stream.next is not None:
             return None
@@ -416,7 +415,7 @@ class Lags:
             return said._replace(seqnos=0, exact=True)
         return Lag(min(least, wanted.end) - position, False, *bound[:3]) if least > position else said
 
-    def _reported(self, stream: "Stream", wanted: _Wanted) -> tuple[High | None, High | None, High | None]:
+    def _reported(self, stream: Stream, wanted: _Wanted) -> tuple[High | None, High | None, High | None]:
         """Return the latest high seqnos that the server reported: below which the stream is to stay, to bring, both."""
         ceiling = floor = None
         for high in self._holding(stream, wanted):
@@ -433,7 +432,7 @@ class Lags:
                 return ceiling, floor, high
         return ceiling, floor, None
 
-    def _holding(self, stream: "Stream", wanted: _Wanted) -> Iterator[High]:
+    def _holding(self, stream: Stream, wanted: _Wanted) -> Iterator[High]:
         """Yield the high seqnos that the server reported and that hold, that of a collection, then the latest first."""
         connection = stream.connection
         since, until, alone = self._voided(stream), _over_ns(stream), self._shared(connection) is None
@@ -447,7 +446,7 @@ class Lags:
             if (until is None or _time(high) <= until) and (not alone or high.connection == connection.number):
                 yield high
 
-    def _voided(self, stream: "Stream") -> Moment:
+    def _voided(self, stream: Stream) -> Moment:
         """Return when the vbucket came to be on another branch, or its client on an earlier one, as far as is known."""
         logs, since = self._logs.logs(stream.connection, stream.vbucket), (0, 0)
         if len(logs) > 1:
@@ -464,7 +463,7 @@ class Lags:
                 since = max(since, moment(request.ts_ns, request.frame))
         return since
 
-    def _floors(self, stream: "Stream", wanted: _Wanted, reported: High | None) -> Iterator[High]:
+    def _floors(self, stream: Stream, wanted: _Wanted, reported: High | None) -> Iterator[High]:
         """Yield what a stream is to bring at least, as far as its connection and others show."""
         if stream.marker is not None and not stream.end_may_be_filtered:
             yield High(stream.marker.end, stream.marker.ts_ns, MARKER)
@@ -503,7 +502,7 @@ def _changes(logs: Sequence[Log]) -> list[Moment]:
     return [moment(log.ts_ns, log.frame) for log in changed]
 
 
-def _sent(stream: "Stream", what: int) -> High | None:
+def _sent(stream: Stream, what: int) -> High | None:
     """Return the highest seqno that a stream brought or announced of something."""
     marker, high = stream.marker, stream.seqnos.high
     if marker is not None and marker.end >= (high or 0) and (what == WHOLE or not stream.end_may_be_filtered):
@@ -511,7 +510,7 @@ def _sent(stream: "Stream", what: int) -> High | None:
     return None if high is None else High(high, stream.seqnos.last_ns, None)
 
 
-def _wanted(stream: "Stream") -> _Wanted:
+def _wanted(stream: Stream) -> _Wanted:
     """Return what a stream is to bring.
 
     With durable writes but without collections, it brings more than the server's answers to such a client count.
@@ -534,10 +533,10 @@ def _time(high: High) -> int:
     return high.ts_ns or 0
 
 
-def _branch(stream: "Stream") -> int | None:
+def _branch(stream: Stream) -> int | None:
     return stream.failover_log[0].uuid if stream.failover_log else None
 
 
-def _over_ns(stream: "Stream") -> int | None:
+def _over_ns(stream: Stream) -> int | None:
     """Return when a stream ended, or its connection did; None where it is open."""
     return stream.ended_ns if stream.end is not None else stream.connection.end.ts_ns

@@ -45,6 +45,7 @@ from dcpdump.streams.opcode_kinds import (
     STAT,
     STREAM_END,
     STREAM_REQ,
+    STREAMED,
     WANTED,
 )
 from dcpdump.streams.phases import Phase
@@ -89,12 +90,12 @@ def find_address(connection: ConnectionState, frame: FrameEvent) -> StreamAddres
         owed = frame.opcode == STREAM_END and known.end is None and frame.get("status") == CLOSED
         if known.ended and unsure and not owed:
             return StreamAddress(None, True)  # its request, or the answer, may be among what was lost
-        early = connection.exchanges.all_early(1 - frame.direction, STREAM_REQ, opaque) if known.closing else ()
+        early = connection.exchanges.early(1 - frame.direction, STREAM_REQ, opaque) if known.closing else ()
         if any(each.answer.status == SUCCESS for each in early):
             return StreamAddress(None, True)  # it was requested again, which is captured a little later
         outside = not known.in_order and (frame.opcode not in (MARKER, OSO) or not known.live)
         return StreamAddress(known, outside=outside)
-    if connection.exchanges.early(1 - frame.direction, STREAM_REQ, opaque) is not None:
+    if any(connection.exchanges.early(1 - frame.direction, STREAM_REQ, opaque)):
         return StreamAddress(None, True)  # it was granted, and its request is captured a little later
     stray = other or connection.no_stream
     if other is not None and connection.doubtful:  # streams whose requests were not captured may have one opaque
@@ -314,8 +315,7 @@ def compare(connections: Collection[ConnectionState], logs: Logs) -> None:
 
 
 #: What only the side with the changes sends, and what only the side that wants them sends.
-_BY_PRODUCER = frozenset(opcode for opcode in range(256) if COUNTED[opcode]) | {NOOP, ADD_STREAM}
-_BY_CONSUMER = WANTED
+_BY_PRODUCER, _BY_CONSUMER = STREAMED | {NOOP, ADD_STREAM}, WANTED
 
 
 #: Flags of snapshots in which single documents settle something: without open prepares, and with them.

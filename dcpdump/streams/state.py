@@ -5,7 +5,7 @@ ask for (the keys of a snapshot) is kept where the connection is watched ``with_
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from dcpdump.net.event import AHEAD
 from dcpdump.startup import dataclass, field
@@ -18,10 +18,6 @@ from dcpdump.streams.setup import Noops, Setup
 from dcpdump.streams.stream import NOT_YET, KeyMemory, Snapshot, Stream
 from dcpdump.streams.window import FAR, Recurring, Window
 from dcpdump.wire.collection_names import Names
-
-if TYPE_CHECKING:
-    from dcpdump.streams.stream import Stream
-
 
 # -- what was captured of a connection, and what was not ----------------------------------------------
 
@@ -61,9 +57,9 @@ SECOND = 1_000_000_000
 class Turns:
     """The turns of the streams of one connection, those from memory and those from disk apart."""
 
-    served: "Stream | None" = None  #: whose message came last
+    served: Stream | None = None  #: whose message came last
     counts: list[int] = field(default_factory=lambda: [0, 0])  #: turns so far, from memory and from disk
-    latest: "list[Stream | None]" = field(default_factory=lambda: [None, None])  #: whose turn came last, of each
+    latest: list[Stream | None] = field(default_factory=lambda: [None, None])  #: whose turn came last, of each
     left_ns: list[int] = field(default_factory=lambda: [0, 0])  #: when another stream's turn came, by what was left
     pause_ns: int = SECOND  #: the longest that the producer was silent inside a snapshot, and then went on
     pauses_ns: list[int] = field(default_factory=lambda: [0, 0])  #: the longest that it served the other kind alone
@@ -75,7 +71,7 @@ class Turns:
         if longest_ns > self.pause_ns:
             self.pause_ns = longest_ns
 
-    def serve(self, stream: "Stream", *, begins: bool = False) -> None:
+    def serve(self, stream: Stream, *, begins: bool = False) -> None:
         """Note that the current message is of another stream than the one before, or ``begins`` a snapshot."""
         kind, before, now_ns = stream.from_disk, self.served, stream.traffic.last_ns
         if before is not None and before is not stream:

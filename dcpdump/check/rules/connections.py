@@ -57,7 +57,7 @@ def opened(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> st
     if frame.opcode == kinds.OPEN:
         if connection.setup.phase is not SetupPhase.OPEN:
             return None  # of a login that was refused DCP201 says so
-        if connection.exchanges.early(frame.direction, kinds.OPEN, frame.opaque) is not None:
+        if any(connection.exchanges.early(frame.direction, kinds.OPEN, frame.opaque)):
             return None  # that success was the answer to this one, captured before it
         return f"DCP_OPEN, though frame {connection.setup.accepted_steps[kinds.OPEN]} opened the connection"
     if not MESSAGES[frame.opcode].dcp or allows(connection.setup.phase, SetupEvent.DCP) or not connection.complete:
@@ -281,7 +281,7 @@ def late_control(frame: FrameEvent, connection: ConnectionState, stream: Stream)
     streams = connection.lookup.current.values()
     if key not in _AT_CREATION or not any(each.begin_captured and each.live and not each.closed for each in streams):
         return None
-    if connection.exchanges.early(frame.direction, kinds.CONTROL, frame.opaque) is not None:
+    if any(connection.exchanges.early(frame.direction, kinds.CONTROL, frame.opaque)):
         return None  # it was captured after its answer, and maybe after the streams
     return f"{key} changes nothing for the streams that are open"
 
