@@ -25,7 +25,7 @@ from dcpdump.check.rule import (
 )
 from dcpdump.check.rules import RULES
 from dcpdump.record import Record
-from dcpdump.spec import MESSAGES
+from dcpdump.spec import MESSAGES, find
 from dcpdump.spec.header import ALT_CLIENT_REQUEST
 from dcpdump.spec.names import DUPLICATES, HISTORY, JSON
 from dcpdump.streams import opcode_kinds as kinds
@@ -48,7 +48,6 @@ TICKS = 64
 _ABOUT_ONE = frozenset({kinds.STREAM_REQ, kinds.CLOSE_STREAM, kinds.FAILOVER_LOG, kinds.FAILOVER_LOG_OLD})
 _OF_STREAMS = frozenset({kinds.STREAM_REQ, kinds.CLOSE_STREAM, kinds.SEQNO_ACK})
 _REPLIES = frozenset(opcode for opcode, message in MESSAGES.items() if message.known and message.replies)
-_DCP = frozenset(opcode for opcode, message in MESSAGES.items() if message.dcp)
 _OUT_OF_ORDER = "bytes were acknowledged before they were captured: the order of both directions is not known"
 #: What is said of these waits until the other direction continues without a loss.
 _WAIT = frozenset({Scope.SINCE, Scope.CONNECTION, Scope.STREAM})
@@ -276,7 +275,7 @@ class RuleEngine:
     def _request(self, frame: FrameEvent, connection: ConnectionState, evidence: PendingEvidence) -> None:
         opcode = frame.opcode
         stream = connection.no_stream
-        if opcode in _DCP and _is_in_wrong_direction(frame, connection):
+        if find(opcode).dcp and _is_in_wrong_direction(frame, connection):
             self.ask(Event.WRONG_DIRECTION, frame, connection.no_stream)
             self.ledger.learn(connection, frame)
             return

@@ -4,19 +4,7 @@ from collections.abc import Sequence
 
 from dcpdump.batch.document_runs import Inspected
 from dcpdump.check.finding import repeated
-from dcpdump.check.rule import (
-    INFO,
-    SUSPICIOUS,
-    VIOLATION,
-    Broken,
-    Event,
-    Remark,
-    Scope,
-    Severity,
-    Suspend,
-    rule,
-    skipping,
-)
+from dcpdump.check.rule import INFO, SUSPICIOUS, VIOLATION, Broken, Event, Remark, Scope, Suspend, rule, skipping
 from dcpdump.check.rules.frames import name
 from dcpdump.redact import hidden_numbers
 from dcpdump.spec import MESSAGES, find, names
@@ -92,12 +80,12 @@ def sections(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
         return Remark("EXPIRATION, and enable_expiry_opcode is not on")
     if was_asked(frame, stream):
         return None
-    text, severity = _refused(frame, connection)
-    if text:
-        unchecked = kinds.ADVANCED, kinds.OSO, *[kinds.STREAM_END] * (severity is not None)
+    found = _refused(frame, connection)
+    if found is not None:
+        unchecked = kinds.ADVANCED, kinds.OSO, *[kinds.STREAM_END] * (found.severity is not None)
         disconnects = frame.opcode == kinds.CACHED and frame.value_length >= _LEAST_RECORD
         status = "" if frame.opcode in unchecked or disconnects else "Einval"
-        return Remark(f"{name(frame.opcode)}{text}", severity, status)
+        return found._replace(message=f"{name(frame.opcode)}{found.message}", status=status)
     deleted = frame.opcode == kinds.PREPARE and frame.get("deleted")
     body = _body_size(frame) if deleted or frame.opcode in (kinds.DELETION, kinds.EXPIRATION) else 0
     of = " of a deletion" if deleted else ""
@@ -116,29 +104,29 @@ def _body_size(frame: FrameEvent) -> int:
     return 0 if split.fault else len(split.body)
 
 
-def _refused(frame: FrameEvent, connection: ConnectionState) -> tuple[str, Severity | None]:
-    """Return what a receiver refuses, and how bad that is where it is not a violation."""
+def _refused(frame: FrameEvent, connection: ConnectionState) -> Remark | None:
+    """Return what a receiver refuses, as a sentence about the message goes on."""
     record, opcode = frame.record, frame.opcode
     if record is not None and record.frame.message.dcp:
         inside = record.meaning.problems if opcode == kinds.CACHED else ()
         for problem in (*record.frame.problems, *(each for each in inside if each.code in _OF_RECORDS)):
             if problem.code not in _ELSEWHERE:
-                return f": {repeated(problem.text, hidden_numbers(record.frame))}", None
+                return Remark(f": {repeated(problem.text, hidden_numbers(record.frame))}")
         if record.frame.layout.old:
-            return f" in a layout of old releases ({frame.shape.version})", SUSPICIOUS
-        text, severity = _without_meaning(frame, record.frame.layout)
-        if text:
-            return f": {text}", severity
+            return Remark(f" in a layout of old releases ({frame.shape.version})", SUSPICIOUS)
+        odd = _without_meaning(frame, record.frame.layout)
+        if odd is not None:
+            return odd
     text = _not_together(frame) or _form_not_agreed(frame, connection)
     if text:
-        return f": {text}", None
+        return Remark(f": {text}")
     if frame.datatype and opcode not in _TYPED and find(opcode).dcp:
-        return f" has datatype 0x{frame.datatype:02x}", None
+        return Remark(f" has datatype 0x{frame.datatype:02x}")
     if opcode == kinds.PREPARE and not frame.cas:
-        return " has CAS 0", None
+        return Remark(" has CAS 0")
     if opcode == kinds.DELETION and frame.datatype in (1, 3) and not leaves_out(connection):
-        return f" has datatype 0x{frame.datatype:02x}: JSON without XATTR", None
-    return "", None
+        return Remark(f" has datatype 0x{frame.datatype:02x}: JSON without XATTR")
+    return None
 
 
 # Values without a meaning, flags that exclude each other, forms that were not agreed on.
@@ -157,20 +145,20 @@ _WITH_CACHE_TRANSFER = names.CACHE_TRANSFER | names.ACTIVE_ONLY | names.TAKEOVER
 _CONSUMER_NAME = "consumer_name"
 
 
-def _without_meaning(frame: FrameEvent, layout: Layout) -> tuple[str, Severity | None]:
-    """Return the sentence and the severity for a value without a meaning."""
+def _without_meaning(frame: FrameEvent, layout: Layout) -> Remark | None:
+    """Return which value has no meaning, as a sentence about the message goes on."""
     opcode = frame.opcode
     field, called, severity = _MEANT.get(opcode, ("", "", None))
     number = frame.get(field)
     meant = next((each.names for each in layout.extras if each.name == field), None)
     if number is None or meant is None:
-        return "", None
+        return None
     odd = meant.unknown(number)
     if odd < 0:
         old = number & meant.old if isinstance(meant, Bits) else 0
-        return (f"flags 0x{old:x} are of old releases", SUSPICIOUS) if old else ("", None)
-    text = f"{called} 0x{odd:x} have no meaning" if isinstance(meant, Bits) else f"{called} {odd} has no meaning"
-    return text, severity
+        return Remark(f": flags 0x{old:x} are of old releases", SUSPICIOUS) if old else None
+    text = f": {called} 0x{odd:x} have no meaning" if isinstance(meant, Bits) else f": {called} {odd} has no meaning"
+    return Remark(text, severity)
 
 
 def _not_together(frame: FrameEvent) -> str:

@@ -249,15 +249,11 @@ def below_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return Remark(text, VIOLATION if nodes else None)
 
 
+_MAY_BEGIN_ELSEWHERE = (Suspend.FILTER, Suspend.REPLICA, Suspend.HISTORY, Suspend.OUT_OF_ORDER)
+
+
 @skipping(lambda run, close, stream: not _begins_elsewhere(stream, run.first_seqno))
-@rule(
-    "DCP306",
-    "S6",
-    SUSPICIOUS,
-    Event.FIRST,
-    scope=Scope.SNAPSHOT,
-    off=(Suspend.FILTER, Suspend.REPLICA, Suspend.HISTORY, Suspend.OUT_OF_ORDER),
-)
+@rule("DCP306", "S6", SUSPICIOUS, Event.FIRST, scope=Scope.SNAPSHOT, off=_MAY_BEGIN_ELSEWHERE)
 def memory_start(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Memory snapshot does not begin with its first item.
 
@@ -502,6 +498,9 @@ def in_snapshot(frame: FrameEvent, connection: ConnectionState, stream: Stream) 
     return Remark(text, status="Erange" if frame.opcode in kinds.WITH_VALUES else "")
 
 
+_MAY_FALL = (Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER)
+
+
 def _all_rising(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
     request, last = stream.grant, stream.seqnos.floor
     if last is None and request is not None:
@@ -510,14 +509,7 @@ def _all_rising(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
 
 
 @skipping(_all_rising)
-@rule(
-    "DCP402",
-    "S12",
-    VIOLATION,
-    *kinds.SEQUENCED,
-    scope=Scope.SNAPSHOT,
-    off=(Suspend.OUT_OF_ORDER, Suspend.CACHE_TRANSFER),
-)
+@rule("DCP402", "S12", VIOLATION, *kinds.SEQUENCED, scope=Scope.SNAPSHOT, off=_MAY_FALL)
 def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Seqno does not rise.
 
