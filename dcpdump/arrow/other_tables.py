@@ -137,10 +137,8 @@ class Judging:
             with judging_early(ledger, streams) as judge:
                 self._evicting(streams, judge)
             engine.evict_streams(streams)
-            ledger.evict_streams(streams)
         for connection in evictable.connections:
             engine.evict(connection)
-            ledger.evict(connection)
 
     def close(self, last_ns: int | None) -> None:
         """End the input, whose last packet is of that time."""

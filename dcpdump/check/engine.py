@@ -1,7 +1,7 @@
 """RuleEngine: events in, findings out. The rules judge each frame before the ledger learns it."""
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
@@ -119,12 +119,13 @@ class RuleEngine:
             self._request(frame, connection, evidence)
 
     def feed_step(self, step: Step) -> None:
-        """Take the next frame, or documents that follow one another; without rules the ledger alone does."""
-        learner = self if self._asks else self.ledger
-        if isinstance(step, DocumentRun):
-            learner.feed_run(step)
+        """Take the next frame, or documents of one stream; without rules the ledger alone does."""
+        if not self._asks:
+            self.ledger.feed_step(step)
+        elif isinstance(step, DocumentRun):
+            self.feed_run(step)
         else:
-            learner.feed(step)
+            self.feed(step)
 
     def feed_run(self, run: DocumentRun) -> None:
         """Take documents of one stream. Unless they are clearly its next and healthy, they are taken one by one."""
@@ -152,8 +153,6 @@ class RuleEngine:
         ``alone``: it is one capture, so that its end is the end of all that had not ended before. Of several, each may
         be of another place, and says nothing about the others. None: nothing is known beyond the last frames.
         """
-        if alone is not None:
-            self.ledger.alone = alone
         clients = Clients(self.ledger)
         for connection in self.ledger.connections.values():
             self._close(connection, clients, alone)
@@ -161,16 +160,18 @@ class RuleEngine:
             self._release(evidence, 0, 1)
 
     def evict(self, connection: ConnectionState) -> None:
-        """End a connection, of which nothing more comes, and forget it; the ledger does not."""
+        """End a connection, of which nothing more comes, and forget it."""
         self._close(connection, Clients(self.ledger), alone=True)
         self._release(self._evidence.pop(connection.number), 0, 1)
+        self.ledger.evict(connection)
 
-    def evict_streams(self, streams: Iterable[Stream]) -> None:
-        """End streams that are over, and forget them; the ledger does not."""
+    def evict_streams(self, streams: Sequence[Stream]) -> None:
+        """End streams that are over, and forget them."""
         clients = Clients(self.ledger)
         for stream in streams:
             self._finish(stream, clients)
             self._evidence_of(stream.connection).unknown.pop(stream, None)
+        self.ledger.evict_streams(streams)
 
     def _finish(self, stream: Stream, clients: Clients) -> None:
         """Count a stream of which nothing more comes, and ask about it."""

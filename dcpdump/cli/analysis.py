@@ -31,8 +31,8 @@ from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
 from dcpdump.startup import dataclass
 from dcpdump.streams.dissection import EndsWatching, RunDissection, Unanswered
-from dcpdump.streams.feed import Feed, Lose
-from dcpdump.streams.frame_event import DocumentRun, Step
+from dcpdump.streams.feed import Feed
+from dcpdump.streams.frame_event import Step
 from dcpdump.streams.identity import PORTS
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.redacted import hide
@@ -43,6 +43,7 @@ from dcpdump.streams.wording import span
 from dcpdump.text import counted
 
 if TYPE_CHECKING:
+    from dcpdump.check.engine import RuleEngine
     from dcpdump.check.finding import Finding
     from dcpdump.check.rule import Rule
     from dcpdump.diagnosis.trouble import Evidence
@@ -154,6 +155,7 @@ class LedgerConsumer(Consumer[Any]):
         self._look, self.redactor, self._times = look, asked.redactor, asked.times
         self.dissection = asked.dissect(self._dissecting())
         self.ledger = Ledger(with_rules=self.with_rules)
+        self._learner: Ledger | RuleEngine = self.ledger  # what takes frames, losses, and what is to be forgotten
         self.evicted = EvictedStreams()  #: of those to show
         self.without_streams = 0  #: connections that were evicted and had none
         self.closed: list[int] = []  #: numbers of connections of TLS to show, of which nothing was opened
@@ -335,14 +337,14 @@ class LedgerConsumer(Consumer[Any]):
             for piece in pieces:
                 self._look(piece)
         self._learn_all(self._feed.steps(pieces) if self.runs else self._feed.frame_events(pieces))
-        evictable = self._feed.evictable(self._lose)
+        evictable = self._feed.evictable(self._learner.lose)
         if evictable is not None:
             if streams := evictable.streams:
                 wanted = [stream for stream in streams if self._wanted.stream(stream, self.begins_ns)]
                 with judging_early(self.ledger, streams) as judge:
                     self.evicted.add(wanted, judge)
                 self._judged_early(streams)
-                self.ledger.evict_streams(streams)
+                self._learner.evict_streams(streams)
             for connection in evictable.connections:
                 self._evict(connection)
         return False
@@ -362,7 +364,7 @@ class LedgerConsumer(Consumer[Any]):
         cut_ns = None if self._cut is None else self._cut.end_ns
         if cut_ns is None and not self._failed:
             cut_ns = self.source.ended_ns  # up to then nothing else came
-        self._feed.close(self._last_ns if cut_ns is None else cut_ns, self._lose)
+        self._feed.close(self._last_ns if cut_ns is None else cut_ns, self._learner.lose)
         self._end()  # before names become hashes
         self.closed = self._closed()
         self.unanswered = self._unanswered()
@@ -383,23 +385,17 @@ class LedgerConsumer(Consumer[Any]):
 
     def _learn(self, step: Step) -> None:
         """Learn the next frame, or run of documents."""
-        if isinstance(step, DocumentRun):
-            self.ledger.feed_run(step)
-        else:
-            self.ledger.feed(step)
+        self._learner.feed_step(step)
 
     def _evict(self, connection: ConnectionState) -> None:
         """Forget an ended connection without a stream."""
         if connection.evicted and self._wanted.connection(connection, self.begins_ns):
             self.evicted.evict(connection)
         self.without_streams += not connection.evicted
-        self.ledger.evict(connection)
+        self._learner.evict(connection)
 
     def _judged_early(self, streams: Sequence[Stream]) -> None:
         """Learn that streams are over, before they are forgotten."""
-
-    #: Who learns of losses that no frame followed, if not the ledger.
-    _lose: Lose | None = None
 
     def _end(self) -> None:
         """Learn that the input has ended."""

@@ -19,9 +19,6 @@ from dcpdump.render import findings
 from dcpdump.render.objects import dump
 from dcpdump.render.style import Line, LineKind
 from dcpdump.render.text_columns import Fitting
-from dcpdump.streams.frame_event import Step
-from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
 from dcpdump.text import counted, nearest
 
@@ -41,17 +38,13 @@ class Checking(LedgerConsumer):
         limit = None if everything else SHOWN
         # What is only counted has no time of its own.
         kept = limit if self._wanted.since is None else None
-        self._engine = RuleEngine(self._keep, self.rules, self.ledger, shown=kept)
-        self._lose = self._engine.lose
+        self._engine = self._learner = RuleEngine(self._keep, self.rules, self.ledger, shown=kept)
         self._fold = Fold(limit)
         self._everything = everything
 
     def _rules_of(self) -> Sequence[Rule]:
         """Return the rules that are chosen."""
         return _chosen(self._asked)
-
-    def _learn(self, step: Step) -> None:
-        self._engine.feed_step(step)
 
     def remarks(self, dissection: Dissector) -> Iterable[str]:
         """Return also how many keys were not compared."""
@@ -62,13 +55,6 @@ class Checking(LedgerConsumer):
         if dissection.balance.conflicts:
             text = "bytes were captured twice, and were others the second time: what was first is judged"
             yield f"dcpdump: note: {text}; a violation in there may be one of a damaged copy"
-
-    def _judged_early(self, streams: Sequence[Stream]) -> None:
-        self._engine.evict_streams(streams)
-
-    def _evict(self, connection: ConnectionState) -> None:
-        self._engine.evict(connection)
-        super()._evict(connection)
 
     def _end(self) -> None:
         self._engine.close(alone=self.ledger.alone)

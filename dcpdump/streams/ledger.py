@@ -12,7 +12,7 @@ from dcpdump.spec.names import ACKNOWLEDGE, CACHE_TRANSFER, CLOSED, DISK, DUPLIC
 from dcpdump.spec.statuses import SUCCESS
 from dcpdump.streams.exchanges import UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
-from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, stream_key
+from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, Step, stream_key
 from dcpdump.streams.identity import identify, infer, replicates, server_by
 from dcpdump.streams.learning import (
     KEYED,
@@ -475,6 +475,13 @@ class Ledger:
             if seqno is None and opcode in SEQUENCED:
                 stream.gaps = stream.gaps._replace(seqno=stream.seqnos.last)
         return stream
+
+    def feed_step(self, step: Step) -> None:
+        """Take the next frame, or documents of one stream."""
+        if isinstance(step, DocumentRun):
+            self.feed_run(step)
+        else:
+            self.feed(step)
 
     def feed_run(self, run: DocumentRun) -> None:
         """Take documents of one stream. Where they are not simply its next, they are taken one by one."""

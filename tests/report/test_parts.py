@@ -23,7 +23,7 @@ from dcpdump.report.page import in_script
 from dcpdump.report.vbuckets import COLOURS, ENDED, LEVELS, consumers, silence_map
 from dcpdump.streams.dissection import Watching
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.frame_event import NO_FRAME, DocumentRun
+from dcpdump.streams.frame_event import NO_FRAME
 from dcpdump.streams.ledger import Ledger
 from tests.batch.test_traffic_over_time import parts
 from tests.support.conversation import opening, packets, said
@@ -156,10 +156,7 @@ def levels_of(text: str, size: int) -> list[int]:
     for found in fed(dissection, packets(said(text)), size):
         gathered.take(found, ())
         for step in feed.steps(found):
-            if isinstance(step, DocumentRun):
-                kept.feed_run(step)
-            else:
-                kept.feed(step)
+            kept.feed_step(step)
             gathered.learnt(step, kept)
     return list(gathered.levels.line(0))
 

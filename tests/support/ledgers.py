@@ -7,7 +7,6 @@ from typing import Any
 from dcpdump.net.packet import Packet
 from dcpdump.streams.dissection import EndsWatching, RunDissection, Watching
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.frame_event import DocumentRun
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.verdict import Judge
@@ -21,10 +20,7 @@ def ledger_of(captured: Iterable[Packet], *, runs: bool = False, columns: bool =
     ledger = Ledger()
     feed = Feed(dissection, ledger)
     for step in told(feed, dissection, captured, runs=runs):
-        if isinstance(step, DocumentRun):
-            ledger.feed_run(step)
-        else:
-            ledger.feed(step)
+        ledger.feed_step(step)
     feed.close()
     return ledger
 
