@@ -93,7 +93,7 @@ class RuleEngine:
             self._ask_before(frame, before)
         connection = ledger.arrive(frame)
         evidence = self._evidence_of(connection)
-        if frame.gap_before or not frame.complete:
+        if frame.before is not None or not frame.complete:
             self._lose(evidence, frame.direction)
             frame = frame._replace(before=None)
         if not frame.complete:

@@ -213,7 +213,7 @@ def plain_event(single: Single, number: int) -> FrameEvent:
     return _row(FrameEvent, (
         number, ts_ns, direction_id >> 1, direction_id & 1, header.magic, header.opcode, response, False, either,
         opaque, cas, header.datatype, length, stream_id, None if shape.own < 0 else values[shape.own], shape, values,
-        data, header.key_at, value_at, header.value_length, 0, True, False, None, None,
+        data, header.key_at, value_at, header.value_length, True, False, None, None,
     ))  # fmt: skip
 
 
@@ -293,7 +293,7 @@ class RunPiece:
         """Return the event of a single frame, with or without lost bytes before it."""
         record = self._decoded.get(row)
         event = self._each(row, row + 1)[0] if record is None else event_of(record)
-        return event if before is None else event._replace(gap_before=before.length, before=before)
+        return event if before is None else event._replace(before=before)
 
     def _run(self, run: RowRun, *, with_rules: bool) -> DocumentRun:
         begin, end, direction_id, facts, kinds, pause_ns, data, start, announced = run

@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     seqno: int
 
 
-#: ``gap_before`` where an unknown number of bytes was lost.
+#: The length of what is before a frame where an unknown number of bytes was lost.
 UNKNOWN_LOSS = -1
 
 
@@ -123,11 +123,10 @@ class FrameEvent(NamedTuple):
     key_at: int  #: where in ``data`` its key begins
     value_at: int  #: where its key ends and its value begins
     value_length: int  #: with metadata, if there is any
-    gap_before: int  #: bytes lost or skipped just before it; UNKNOWN_LOSS where it is unknown how many
     complete: bool  #: all its bytes are there
     weak: bool  #: found on weak evidence, after bytes were lost
     record: Record | None  #: of what was decoded one by one: most responses, control, what has JSON, damaged frames
-    before: Before | None = None  #: what they are; None where there are none
+    before: Before | None = None  #: what was lost or skipped just before it; None where nothing was
 
     @property
     def vbucket(self) -> int:
@@ -167,7 +166,7 @@ _ENTRY = Struct(">QQ")
 _row = tuple.__new__
 #: A frame of which only the place is known.
 NO_FRAME = FrameEvent(
-    0, None, 0, 0, 0, 0, False, False, 0, 0, 0, 0, 24, 0, None, Shape("", (), {}, -1), (), b"", 0, 0, 0, 0, True, False,
+    0, None, 0, 0, 0, 0, False, False, 0, 0, 0, 0, 24, 0, None, Shape("", (), {}, -1), (), b"", 0, 0, 0, True, False,
     None,
 )  # fmt: skip
 
@@ -187,7 +186,7 @@ def identity_of(frame: FrameEvent) -> FrameEvent:
     number, ts_ns, connection, direction, magic, opcode, response, server, either, opaque = frame[:10]
     return _row(FrameEvent, (
         number, ts_ns, connection, direction, magic, opcode, response, server, either, opaque, 0, 0, frame.length,
-        frame.stream_id, frame.seqno, NO_FRAME.shape, (), b"", 0, 0, 0, 0, True, frame.weak, None, None,
+        frame.stream_id, frame.seqno, NO_FRAME.shape, (), b"", 0, 0, 0, True, frame.weak, None, None,
     ))  # fmt: skip
 
 
@@ -222,7 +221,6 @@ def event_of(record: Record) -> FrameEvent:
         key_at,
         key_at + header.key_length,
         max(0, frame.raw.length - key_at - header.key_length),
-        frame.raw.gap_before,
         not frame.raw.holes and len(frame.raw.data) >= frame.raw.length,
         frame.raw.confidence == "low",
         record,

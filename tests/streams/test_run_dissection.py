@@ -71,7 +71,7 @@ def essence(event: FrameEvent) -> tuple[Any, ...]:
     if event.opcode not in TAKEN or event.response or event.server:
         return event.number, event.opcode, event.length
     facts = event._replace(data=b"", key_at=0, value_at=0, value_length=0, record=None)
-    return facts, event.key, event.value, event.record is None or event.gap_before > 0 or event.weak
+    return facts, event.key, event.value, event.record is None or event.record.frame.raw.gap_before > 0 or event.weak
 
 
 #: Where the length of metadata of a mutation ends, and the flags of a marker.

@@ -60,7 +60,7 @@ def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     Source: include/mcbp/protocol/magic.h
     """
     if frame.before is not None:
-        return f"{frame.gap_before:,} bytes before this frame begin with no magic of the protocol"
+        return f"{frame.before.length:,} bytes before this frame begin with no magic of the protocol"
     if not frame.server:
         if frame.magic in MAGICS:
             return None
