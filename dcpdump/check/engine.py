@@ -489,9 +489,8 @@ _UNREADABLE = frozenset({Fault.LENGTHS_CONTRADICT, Fault.CUT, Fault.LOST})
 def judge(record: Record) -> list[Finding]:
     """Return the verdicts on a frame that need no other: what would take context is left out."""
     understood = record.frame
-    if len(understood.raw.data) != understood.header.frame_length or any(
-        each.code in _UNREADABLE for each in understood.problems
-    ):
+    unreadable = any(each.code in _UNREADABLE for each in understood.problems)
+    if unreadable or len(understood.raw.data) != understood.header.frame_length:
         return []
     found: list[Finding] = []
     RuleEngine(found.append).feed(event_of(record))

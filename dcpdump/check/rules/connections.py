@@ -469,8 +469,7 @@ def stall(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str 
     Usual causes: a consumer that is stuck, or forgot to acknowledge messages that count.
     Source: dcp/flow-control.cc
     """
-    window = connection.window
-    waited = delayed.waited_ns / SECOND
+    window, waited = connection.window, delayed.waited_ns / SECOND
     if connection.doubtful:
         why = why_blocked(window, flow_status(connection, connection.now_ns))
         return Remark(f"relative, {why}: for {waited:,.0f} s", SUSPICIOUS, scope=Scope.FRAME)

@@ -50,10 +50,8 @@ def leaves_out(connection: ConnectionState) -> bool:
 
 
 def _none_refused(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
-    return not any(
-        close.forms & bit and _deletion_not_agreed(stream.connection, second=second)
-        for bit, second in ((1, False), (2, True))
-    )
+    there = (bit for bit in (1, 2) if close.forms & bit)
+    return not any(_deletion_not_agreed(stream.connection, second=bit == 2) for bit in there)
 
 
 @skipping(_none_refused)
@@ -361,8 +359,7 @@ def datatype(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
     if frame.opcode not in kinds.WITH_VALUES:
         return None
     text = _not_granted(bits, connection)
-    flags = connection.setup.flags
-    severity = SUSPICIOUS if flags is not None and flags & names.UNDERLYING_DATATYPE else None
+    severity = SUSPICIOUS if (connection.setup.flags or 0) & names.UNDERLYING_DATATYPE else None
     return Remark(text, severity) if text else None
 
 
@@ -514,6 +511,9 @@ def odd_event(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     return None if frame.key else Remark(f"{_NAMED[event]} without a name")
 
 
+_DISORDERED = (Suspend.OUT_OF_ORDER,)
+
+
 def _from_zero(stream: Stream) -> bool:
     """Return whether all of a stream was captured, from seqno 0 on: every collection was created in it."""
     request = stream.grant
@@ -531,15 +531,7 @@ def _none_closed(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
 
 
 @skipping(_none_closed)
-@rule(
-    "DCP115",
-    "F15",
-    VIOLATION,
-    *kinds.WITH_VALUES,
-    scope=Scope.STREAM,
-    off=(Suspend.OUT_OF_ORDER,),
-    status="UnknownCollection",
-)
+@rule("DCP115", "F15", VIOLATION, *kinds.WITH_VALUES, scope=Scope.STREAM, off=_DISORDERED, status="UnknownCollection")
 def not_there(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Document of a collection that is not there.
 

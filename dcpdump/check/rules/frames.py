@@ -62,9 +62,7 @@ def magic(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     if frame.before is not None:
         return f"{frame.before.length:,} bytes before this frame begin with no magic of the protocol"
     if not frame.server:
-        if frame.magic in MAGICS:
-            return None
-        return f"0x{frame.magic:02x} is not a magic of the protocol"
+        return None if frame.magic in MAGICS else f"0x{frame.magic:02x} is not a magic of the protocol"
     if connection.setup.features is not None and _DUPLEX not in connection.setup.features:
         return f"magic 0x{frame.magic:02x}, but HELLO did not grant Duplex"
     if connection.setup.opened_by is None:

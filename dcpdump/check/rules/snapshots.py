@@ -163,9 +163,8 @@ def completed(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     """
     bits = frame.get("snapshot_type") or 0
     if frame.shape.version == "1":
-        if bits & names.DISK and connection.controls_known and connection.setup.sync_replication:
-            return "disk marker V1 on a connection that replicates durable writes"
-        return None
+        durable = bits & names.DISK and connection.controls_known and connection.setup.sync_replication
+        return "disk marker V1 on a connection that replicates durable writes" if durable else None
     if bits & names.DISK:
         return None
     for field in ("high_completed_seqno", "high_prepared_seqno"):

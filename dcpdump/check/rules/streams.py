@@ -58,14 +58,10 @@ def second_stream(frame: FrameEvent, connection: ConnectionState, stream: Stream
     return f"granted, though the stream with opaque 0x{other.opaque or 0:08x} is open"
 
 
-@rule(
-    "DCP224",
-    "L4",
-    VIOLATION,
-    kinds.STREAM_REQ | RESPONSE,
-    kinds.FAILOVER_LOG | RESPONSE,
-    kinds.FAILOVER_LOG_OLD | RESPONSE,
-)
+_WITH_LOGS = [each | RESPONSE for each in (kinds.STREAM_REQ, kinds.FAILOVER_LOG, kinds.FAILOVER_LOG_OLD)]
+
+
+@rule("DCP224", "L4", VIOLATION, *_WITH_LOGS)
 def history(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Failover log that is empty or out of order.
 
