@@ -487,9 +487,10 @@ class Rollbacks:
         each, advice = next(with_branch, found[0])
         which = f"{name_stream(each.stream)}: " * (len(trouble.streams) > 1)
         request = each.attempts[-1].request
-        granted = each.granted if trouble.situation is Situation.ROLLBACKS else None
-        how = "to go on" if granted is None else "it could have asked" * (granted.request.start_seqno != advice.start)
-        lines = [branch_of(advice, request) or _taken_back(request), how and f"{how}: {advice.text} ({advice.why})"]
+        lines = [branch_of(advice, request) or _taken_back(request)]
+        if each.granted is None or each.granted.request.start_seqno != advice.start:
+            went_on = each.granted is not None and trouble.situation is not Situation.LOOP
+            lines.append(f"{'it could have asked' if went_on else 'to go on'}: {advice.text} ({advice.why})")
         return replace(trouble, follows=(*before, *trouble.follows, *(f"{which}{line}" for line in lines if line)))
 
     def ends_before(self, trouble: Trouble) -> dict[int, str]:
@@ -507,7 +508,7 @@ def _loop(group: Sequence[Rollback], several: bool) -> Trouble:
     name, target = words.who(first.stream.connection, several), seqno(first.first.rollback_seqno)
     if len(group) == 1:
         text = f"{name_stream(first.stream)} of {name} was rolled back to {target}, {first.often}: "
-        text += f"a loop, as it asks {first.asked_again} again each time"
+        text += f"a loop, as it asked {first.asked_again} again each time"
     else:
         listed = words.listed_vbuckets(each.stream.vbucket for each in group)
         text = f"{counted(len(group), 'vbucket')} of {name} are rolled back again and again: {listed}"

@@ -114,6 +114,8 @@ def test_how_to_go_on_is_said_of_the_latest_request(path: Path) -> None:
     notes = rows(opening() + first + other + first + granted, path, "trouble")
     advice = [[line.partition(" (")[0] for line in each["follows"] if "start 40" in line] for each in notes]
     assert advice == 2 * [["it could have asked: start 40, snapshot 40..40, uuid 0xfeed, flags 0x0"]]
+    (loop,) = rows(opening() + 4 * BACK.format(1, 0) + FROM_THERE.format(1, 0), path, "trouble")
+    assert (loop["code"], [line for line in loop["follows"] if "start 0" in line]) == ("rollback-loop", [])
 
 
 def test_what_rules_say_of_what_is_stuck_comes_with_it(path: Path) -> None:
