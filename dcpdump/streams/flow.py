@@ -104,7 +104,7 @@ def stands_still(connection: ConnectionState, now_ns: int | None, least_ns: int)
     since_ns, window = stalled_since(connection, now_ns, least_ns), connection.window
     if since_ns is None or now_ns is None or window.is_exceeded:
         return False
-    inferred_ns = window.longest_wait_ns if window.full is None else 0
+    inferred_ns = 0 if window.complete else window.longest_wait_ns
     return now_ns - since_ns > 2 * max([inferred_ns, *(each.lasting_ns for each in window.blocked.kept)])
 
 
@@ -140,7 +140,8 @@ def _inferred(window: Window, now_ns: int | None) -> FlowStatus:
     largest = max((_before(mark) for mark in marks), default=0)
     least = largest - 2 * _message(window)
     repeated = [mark for mark in waits if _before(mark) >= least]
-    if len(waits) * 4 < len(latest) * 3 or len(repeated) < _WAITS:
+    lowest = min((mark.outstanding for mark in marks), default=0)  # if that is no less, each level would be this one
+    if len(waits) * 4 < len(latest) * 3 or len(repeated) < _WAITS or least <= lowest:
         return FlowStatus(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     silent = between(window.last_sent_ns, now_ns) or 0
     if window.counted.sent - window.acked < least:

@@ -238,6 +238,12 @@ STILL = {
     "up to the end of the connection, long": (ENDED % 15, True),
     "inferred": (late(slow_consumer() + MINUTE), True),
     "inferred, and not longer than before": (late(slow_consumer().replace("WAIT 0.5", "WAIT 31") + MINUTE), False),
+    "waits for each message, and has no more": (
+        late(BEGUN + "".join(f"{mutations(at, at)}WAIT 0.5\n{acknowledged(58 + 44 * (at == 1))}" for at in range(1, 9))
+             + MINUTE), False),
+    "full since bytes were lost, and not longer than before": (
+        BEGUN + mutations(1, 2) + acknowledged(2 * MESSAGE + 44) + "-" + mutations(3, 19) + "WAIT 31\n"
+        + acknowledged(17 * MESSAGE) + mutations(20, 37) + MINUTE, False),
     "inferred, and not longer than before bytes were lost": (
         late(slow_consumer().replace("WAIT 0.5", "WAIT 31", 5).replace("RX", "-RX", 66).replace("-RX", "RX", 65)
              + MINUTE), False),
