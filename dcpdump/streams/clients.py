@@ -22,6 +22,7 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
+from dcpdump.streams.window import OUT_OF_ORDER_NS
 from dcpdump.streams.wording import clock
 
 #: How many streams, or connections, before or after a moment are searched for one of the same consumer. If none is
@@ -173,11 +174,18 @@ class Clients:
         return self._reopened(stream, after_ns) or self._continued(stream, after_ns)
 
     def elsewhere(self, stream: Stream, at_ns: int | None) -> Stream | None:
-        """Return the stream that its consumer, which names itself, had open in its place at a time."""
+        """Return the stream that its consumer had open in its place at a time: of one that names itself, or asked then.
+
+        A request may be captured a little before what it follows.
+        """
         if at_ns is None:
             return None
         candidates = self._candidates(stream, lambda order: order.before(at_ns, at_ns))
-        mine = (each for each in candidates if _names_itself(stream, each) and _open_at(each, at_ns))
+        mine = (
+            each
+            for each in candidates
+            if (_names_itself(stream, each) or _began(each) >= at_ns - OUT_OF_ORDER_NS) and _open_at(each, at_ns)
+        )
         for each in mine:
             last_ns = each.traffic.last_ns  # it had surely not ended: no end of it can have been lost before
             if (last_ns or 0) >= at_ns or not each.connection.lost_after(last_ns):
@@ -189,6 +197,9 @@ class Clients:
         here = stream.next
         if after_ns is None:
             return None if here is None else Reopening(here, here.traffic.first_ns)
+        if here is None:  # one that was captured as requested before the end of this one, and again since
+            place = self._of_consumers(_consumer_key(stream.connection, stream))
+            here = next((each for each in place.after(after_ns) if each is not stream), None)
         first: Stream | None = None
         granted = here if here is not None and here.reopened else None
 

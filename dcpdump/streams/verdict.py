@@ -369,7 +369,7 @@ class Judge:
             if lost is not None:
                 return Verdict(VerdictKind.ENDED, lost.reason, f"{why}{_unknown_again(lost)}", Situation.ENDED)
             return Verdict(VerdictKind.ENDED, cause, why, Situation.CLOSED, cause in BY_SERVER)
-        stopped = self._held_up(connection)
+        stopped = self._held_up(connection) or self._replaced(stream)
         if stopped is not None:
             return stopped
         if left is not None and left >= self._idle_ns:
@@ -391,9 +391,9 @@ class Judge:
             because = (self._why_disconnected(connection), why_closed(connection))
             why = _joined(why, unfinished(stream), *because, stalled and stalled.text, missing and missing.text)
             return self._left(stream, why, connection.end.ts_ns, ended_by(connection), lost)
-        if (self._since(connection.last_ns) or 0) >= self._idle_ns and self._is_replaced(stream):
-            why = _joined(f"its connection is silent since {clock(connection.last_ns)}", taken_name(connection))
-            return self._left(stream, why, connection.last_ns, Cause.CONNECTION_ENDED)
+        replaced = self._replaced(stream)
+        if replaced is not None:
+            return replaced
         idle, held = self._since(stream.traffic.last_ns), self._flow_status(connection)
         back_ns = between(self._now, stream.traffic.last_ns) or 0
         if back_ns > _BACK_NS:
@@ -413,14 +413,19 @@ class Judge:
             return self._recent(stream)
         return self._idle(stream, idle)
 
-    def _is_replaced(self, stream: Stream) -> bool:
-        """Return whether a connection that is silent is over, as its consumer opened another in its place."""
+    def _replaced(self, stream: Stream) -> Verdict | None:
+        """Return that a connection that is silent is over, as its consumer opened another in its place; None if not."""
         connection = stream.connection
         taken, last_ns = connection.setup.name_taken, connection.last_ns
+        if (self._since(last_ns) or 0) < self._idle_ns:
+            return None
         if taken is not None and taken.ts_ns is not None and last_ns is not None:
-            return last_ns - taken.ts_ns <= _ON_ITS_WAY_NS
-        later = self._clients.again(stream, last_ns)
-        return later is not None and later.is_certain and later.stream.connection is not connection
+            is_over = last_ns - taken.ts_ns <= _ON_ITS_WAY_NS
+        else:
+            later = self._clients.again(stream, last_ns)
+            is_over = later is not None and later.is_certain and later.stream.connection is not connection
+        why = _joined(f"its connection is silent since {clock(last_ns)}", taken_name(connection))
+        return self._left(stream, why, last_ns, Cause.CONNECTION_ENDED) if is_over else None
 
     def _held_up(self, connection: ConnectionState) -> Verdict | None:
         """Return that nothing can be sent to a consumer, as TCP shows; None where it can."""

@@ -170,6 +170,12 @@ def test_a_client_of_which_no_name_was_captured_reopens_its_stream_on_another_no
     )
     inferred = "reopened on connection 1 at 12:00:01.005 (inferred from the host alone)"
     assert late(text)[0] == f"ended (StateChanged (2) at 12:00:00.004; {inferred})"
+    text = (
+        f"{life.connection()}STREAM vb=1\n{life.connection(node=life.OTHER_NODE, port=50_002)}----\nON 0\n{life.NOOP}"
+    )
+    text += f"{life.live(1, 1, 2)}ON 1\nSTREAM vb=1, start=2\nON 0\nRX stream-end{{vb=1, status=2}}\n"  # captured late
+    (first,) = (each for each in judged(f"{text}ON 1\n" + f"WAIT 19\n{life.NOOP}" * 3) if "StateChanged" in each)
+    assert first.endswith("; its consumer has it open on connection 1 since 12:00:00.029)")
 
 
 def test_what_a_client_of_which_no_name_was_captured_may_have_left_is_not_called_stuck() -> None:

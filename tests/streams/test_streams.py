@@ -33,6 +33,7 @@ NOTIFIER = opening(2, name="xdcr:notifier:n_0@a:travel").replace(NOOPS, "")
 UNKNOWN_NODE = "another node may know, and this capture has no connection of its client to one"
 OPEN_CLOSED = STREAM + "TX close-stream{vb=5}\nRX close-stream-response{success}\n"
 SECOND = "TX stream-request{vb=5, start-seqno=7, opaque=99}\nRX stream-request-response{keyeexists}\n"
+ACCESS = "TX stream-request{vb=5, start-seqno=2}\n", "RX stream-request-response{eaccess}\n"
 EXISTS = "refused (KeyEexists 0x02: the stream exists already: open on this connection since 12:00:00.012; "
 ELSEWHERE = "refused (KeyEexists 0x02: the server says that this connection has a stream of the vbucket open; "
 FILTERED, SYNC = 'value={"collections":["8"]}', "CONTROL enable_sync_writes=true\n"
@@ -163,6 +164,10 @@ VERDICTS = {
         OPEN + OPEN_CLOSED + refused("keyeexists", "opaque=99"),
         "ended (closed by its consumer at 12:00:00.014; requested again at 12:00:00.015)",
         f"wrong: {ELSEWHERE}the previous one that was captured ended at 12:00:00.014)"),
+    "requested just before its end, as captured, and again": (
+        OPEN + STREAM + TWO + ACCESS[0] + ENDED + ACCESS[1] + "WAIT 5\n" + "".join(ACCESS),
+        "ended (StateChanged (2) at 12:00:00.017; requested again at 12:00:00.016)",
+        "wrong: refused (Eaccess 0x24: the user may not stream this)"),
     # Refused.
     "outside its snapshot": (
         OPEN + refused("erange", "start-seqno=9, snap-start-seqno=10, snap-end-seqno=10"),
@@ -244,6 +249,10 @@ VERDICTS = {
              "server at 12:01:03.026, no STREAM_END; abandoned: not requested again in 5 s"),
         )
     },
+    "not answered, and its client opened another connection": (
+        NAMED.replace(STREAM + TWO, "TX stream-request{vb=5}\nWAIT 2\n") + NAMED.replace("40000", "40001") + MINUTE,
+        f"ended (its connection is silent since 12:00:00.011; {NAME_TAKEN.replace('22', '18')}; reopened on "
+        "connection 1 at 12:00:02.022)", "quiet (nothing for 60 s; all of snapshot 0..2 came; NOOPs are answered)"),
     # What the server has.
     "all of what the server has": (
         COLLECTIONS + STREAM + TWO + high(2) + MINUTE,
