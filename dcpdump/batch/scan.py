@@ -138,7 +138,7 @@ class Scan:
                         row |= id_length(data, key, key + key_length(data, start)) << ID_BITS
                     rows.append(row)
                 else:
-                    self._settle()
+                    self._store_seqno()
                     self._start, self._stop = start, stop
                     rows.append(base + start | self._knows)
                     if not (torn or weak) and is_neighbour(data, start):
@@ -150,7 +150,7 @@ class Scan:
                         self._look()
                 start = stop
                 at += 1
-        self._settle()
+        self._store_seqno()
         return rows, records
 
     def raw(self, at: int) -> RawFrame:
@@ -182,7 +182,7 @@ class Scan:
 
     def _turn_to(self, run: int) -> None:
         """Copy here what every frame of a run needs."""
-        self._settle()
+        self._store_seqno()
         frames = self._frames
         self._run, self._data, self._base = run, frames.pieces[run], frames.begins[run]
         self._session = self._involved[frames.direction_ids[run] >> 1].session
@@ -212,7 +212,7 @@ class Scan:
         data = self._data
         opaque, vbucket = be32(data, start + 12), be16(data, start + 6)
         if opaque != self._opaque or vbucket != self._vbucket:
-            self._settle()
+            self._store_seqno()
             self._opaque, self._vbucket = opaque, vbucket
             streams = self._session.streams
             if len(streams) >= MAX_STREAMS:
@@ -239,7 +239,7 @@ class Scan:
             session.keys_tell = self._inferred & _TELLS > 0
             self._look()
 
-    def _settle(self) -> None:
+    def _store_seqno(self) -> None:
         """Store the latest seqno of the current stream in the session, before another frame may change it."""
         if self._body >= 0:
             self._session.seqnos[self._opaque] = be64(self._data, self._body)
@@ -358,7 +358,7 @@ class FilteredScan(Scan):
         if self._run >= 0:
             self._turn_to(self._run)
         found = self._pass(at)
-        self._settle()
+        self._store_seqno()
         return found
 
     def _pass(self, at: "i64") -> "i64":
@@ -401,7 +401,7 @@ class FilteredScan(Scan):
 
     def _ask(self, start: "i64") -> None:
         """Store a stream request in the session."""
-        self._settle()
+        self._store_seqno()
         data, session = self._data, self._session
         opaque: int = be32(data, start + 12)
         session.note(opaque, be16(data, start + 6), None)

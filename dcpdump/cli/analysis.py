@@ -89,7 +89,7 @@ class StreamChoice:
             return False
         return self._lasts(stream.traffic.last_ns, start_ns) and self.connection(stream.connection, start_ns)
 
-    def settled(self, connections: Iterable[ConnectionState]) -> "StreamChoice":
+    def by_numbers(self, connections: Iterable[ConnectionState]) -> "StreamChoice":
         """Return the same choice by the numbers of connections, before their addresses are hashed."""
         numbers = frozenset(each.number for each in connections if self.is_between(each))
 
@@ -349,7 +349,7 @@ class LedgerConsumer(Consumer[Any]):
                 self._evict(connection)
         return False
 
-    def settle(self, *, idle: bool) -> bool:
+    def after_block(self, *, idle: bool) -> bool:
         """Return whether anything is wrong, where that ends the reading: judged a few times a second, at most."""
         began = time.monotonic()
         if self._fails_fast and began >= self._due:
@@ -370,7 +370,7 @@ class LedgerConsumer(Consumer[Any]):
         self.unanswered = self._unanswered()
         if self.redactor is not None:
             hide_tls(self.dissection, self.redactor)
-            self._wanted = self._wanted.settled(self.ledger.connections.values())
+            self._wanted = self._wanted.by_numbers(self.ledger.connections.values())
             self._hide(self.redactor)
 
     def _learn_all(self, steps: Sequence[Step]) -> None:

@@ -90,7 +90,7 @@ def carve(asked: Invocation, out: str, force: bool, quiet: bool, with_secrets: b
             raise CaptureError(f"no frame of the input matches; nothing was written ({read} read)")
         lines = _secrets(carving, secrets if with_secrets else carried)
         secrets.feed(lines)  # as whoever reads OUT has them: a resumed session under its own random
-        carving.settle()
+        carving.add_needed()
         packets = sink.write_pieces(_pieces(carving, inputs, paths, lines, salvage=asked.salvage))
     for line in mixed_lines(carving.dissector):
         note(line)

@@ -66,7 +66,7 @@ def diff(asked: Invocation, a: str, b: str, by: str, frames: int) -> int:
     if a == b == "-":
         raise click.UsageError("standard input can be only one of the two")
     asked.captures = (a, b)
-    asked.settle()
+    asked.validate()
     paths = [expand((each,)) for each in (a, b)]
     with ExitStack() as stack:
         sink = stack.enter_context(asked.sink())

@@ -54,7 +54,7 @@ def explain(asked: Invocation, text: tuple[str, ...], source: str | None, form: 
     shown as they are, with what is wrong, and with the smallest edit that would make them consistent. Rules of `check`
     that need no other frame are applied to each; the exit code is 0 all the same.
     """
-    asked.settle()
+    asked.validate()
     pasted = _read(_paste(text, source), source, form)
     asked.say(f"input read as {pasted.dialect}" + "".join(f"; {remark}" for remark in pasted.notes))
     explained = annotate(pasted.parts, show_secrets=asked.show_secrets, breaks=_is_violation)

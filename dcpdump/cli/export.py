@@ -84,7 +84,7 @@ def export(asked: Invocation, schema: bool, tables: tuple[str, ...], jobs: int |
     streams and findings read all.
     """
     need_pyarrow()
-    asked.settle()
+    asked.validate()
     if schema:
         from dcpdump.arrow.folder import SCHEMAS
         from dcpdump.arrow.schema import text

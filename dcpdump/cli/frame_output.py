@@ -121,7 +121,7 @@ class FrameOutput(ChoosingConsumer[Any]):
         """Write what is chosen; return whether there are enough."""
         return any(self._take(piece) for piece in pieces)
 
-    def settle(self, *, idle: bool) -> bool:
+    def after_block(self, *, idle: bool) -> bool:
         """Write what is ready; everything while the input is idle: it may be long before more arrives."""
         if self._many is not None:
             self._many.write(all=idle)
@@ -130,7 +130,7 @@ class FrameOutput(ChoosingConsumer[Any]):
 
     def finish(self) -> None:
         """Write what is pending."""
-        self.settle(idle=True)
+        self.after_block(idle=True)
 
     def close(self) -> None:
         """End the workers. Frames that they were still making are not shown."""
@@ -244,7 +244,7 @@ class ContextOutput(ChoosingConsumer["Part"]):
         """Write what is chosen, and what is around it; return whether there is enough."""
         return any(self._take(part) for part in parts)
 
-    def settle(self, *, idle: bool) -> bool:
+    def after_block(self, *, idle: bool) -> bool:
         """Write what there is."""
         self._sink.flush()
         return False

@@ -397,8 +397,8 @@ class Invocation:
         shown = (-1 if self.format in whole else DEFAULT_VALUE_BYTES) if given is None else given
         self.value_bytes: int | None = None if shown < 0 else shown
 
-    def settle(self) -> None:
-        """Have it all worked out, before anything is opened. Raises what is wrong with the options."""
+    def validate(self) -> None:
+        """Work all of it out, before anything is opened. Raises what is wrong with the options."""
         _ = self.frames, self.redactor, self.times, self.keys
 
     def again(self) -> "Invocation":

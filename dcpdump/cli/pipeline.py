@@ -125,7 +125,7 @@ def pipeline(
     frames; streams and findings look at all.
     """
     need_pyarrow()
-    asked.settle()
+    asked.validate()
     options, captures = asked.options, asked.captures
     if not captures:
         raise click.UsageError("Missing argument 'CAPTURE…'.")

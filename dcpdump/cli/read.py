@@ -43,7 +43,7 @@ def read(asked: Invocation, context: int | None, jobs: int | None) -> int:
     CAPTURE is a file, a folder, a glob, or - for standard input. Several are one timeline, in which a TCP connection
     continues from one file into the next. DCP is found by its content, on any port.
     """
-    asked.settle()
+    asked.validate()
     chosen = asked.frames
     if context is not None and asked.format == "csv":
         raise click.UsageError("csv cannot mark context (-f ndjson, line, table or grid)")

@@ -56,7 +56,7 @@ class Consumer(ABC, Generic[P]):
     def consume(self, pieces: list[P]) -> bool:
         """Consume the frames that packets completed; return whether there are enough."""
 
-    def settle(self, *, idle: bool) -> bool:
+    def after_block(self, *, idle: bool) -> bool:
         """Do what is due after a block, or (``idle``) while nothing arrives; return whether there is enough."""
         return False
 
@@ -239,7 +239,7 @@ class Reading(Generic[P]):
 
     def _conclude(self, summary: str, *, interrupted: bool) -> None:
         if self._sink is not None:
-            self._sink.settle()
+            self._sink.drain()
         if self._consumer.redactor is not None:
             self._hide(self._consumer.redactor)
         for line in () if summary == "none" else self._consumer.remarks(self._dissection):
@@ -264,7 +264,7 @@ class Reading(Generic[P]):
                     return True
             elif block is None and (yield from self._consume_all(dissection.idle())):
                 return True
-            if consumer.settle(idle=block is None):
+            if consumer.after_block(idle=block is None):
                 return True
         return False
 

@@ -230,7 +230,7 @@ class Sink:
             self._pager = Pager(command)
             self._file = self._pager.file
 
-    def settle(self) -> None:
+    def drain(self) -> None:
         """Write what is pending; where a pager shows it, wait until that has ended."""
         self.flush()
         self._end_pager()

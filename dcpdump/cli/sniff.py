@@ -210,7 +210,7 @@ def sniff(
 
 def print_passing(asked: Invocation, write: str | None, source_of: Callable[[], LiveSource]) -> int:
     """Print chosen frames as they pass, and return the exit code. ``write``: a file that gets all packets."""
-    asked.settle()
+    asked.validate()
     if write is not None and asked.redactor is not None:  # in packets all can be read
         raise click.UsageError("-w writes packets as they are, with what --redact hides: dcpdump redact hides it there")
     source = source_of()

@@ -63,7 +63,7 @@ def sql(asked: Invocation, words: tuple[str, ...], interactive: bool) -> int:
     need_pyarrow()
     query, names = ("", words) if interactive else (words[0] if words else "", words[1:])
     asked.captures = names
-    asked.settle()  # what is wrong is said before anything is read
+    asked.validate()  # what is wrong is said before anything is read
     if not names:
         missing = "CAPTURE…" if interactive or words else "QUERY"
         raise click.UsageError(f"Missing argument '{missing}': dcpdump sql 'select count(*) from frames' node1.pcap")
@@ -103,7 +103,7 @@ def _answer(asked: Invocation, text: str) -> int:
                     write_answer(sink, asked, schema, chain(first, batches))
                 else:
                     sink.abandon()
-        sink.settle()
+        sink.drain()
         return reading.conclude(summary) if made.begun else ExitCode.DONE
 
 

@@ -55,7 +55,7 @@ class _Counting(Selected):
 def stats(asked: Invocation, keys: int | None) -> int:
     """Count the frames of captures: by message, connection and vbucket, sizes, latencies, throughput."""
     order = sorting(statistics.COUNTED, asked.options)
-    asked.settle()
+    asked.validate()
     source = asked.source()
     with asked.sink() as sink:
         hot = None if keys is None else HotKeys(asked.memory)

@@ -140,7 +140,7 @@ class LiveTables(LedgerConsumer):
         self._rates.pass_to(self.ledger, step.first_ns if isinstance(step, DocumentRun) else step.ts_ns)
         super()._learn(step)
 
-    def settle(self, *, idle: bool) -> bool:
+    def after_block(self, *, idle: bool) -> bool:
         """Draw the ledger, where that is due."""
         if self.interval is None or time.monotonic() < self._due:
             return False

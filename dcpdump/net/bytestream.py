@@ -164,7 +164,7 @@ class ByteStream(Reassembly):
         return self.ready >= 0 or (self._base is None and not self.answers and self._first_ack is not None)
 
     @property
-    def settled(self) -> bool:
+    def offsets_are_final(self) -> bool:
         """Whether ``offset_of`` is final for all segments so far."""
         return self._base is not None and not self._gathering and self._stray is None
 
@@ -230,7 +230,7 @@ class ByteStream(Reassembly):
         elif self._gathering:
             self._release(distance(self._base, seq))
             self.joined_late = False
-        return self._settle(seen)
+        return self._advance(seen)
 
     def begins_with(self, isn: int) -> bool:
         """Return whether a SYN with this number belongs to this stream; if not, it begins another on the same ports."""
@@ -258,7 +258,7 @@ class ByteStream(Reassembly):
             return []
         if self._stray and not self._note_ack() and self._near(self._stray.seq, ack):
             return self._jump(seen, LOST_BY_CAPTURE)
-        return self._settle(seen)
+        return self._advance(seen)
 
     def reset(self, seen: Seen, *, by_peer: bool = False) -> list[StreamEvent]:
         """Note a RST of either side. Nothing is discarded: the RST may be forged, or late packets may follow."""
@@ -266,17 +266,17 @@ class ByteStream(Reassembly):
             return []
         if self.reset_at is None:
             self.reset_at, self.reset_by_peer = self._clock(seen), by_peer
-        return self._settle(seen)
+        return self._advance(seen)
 
     def tick(self, seen: Seen) -> list[StreamEvent]:
         """Note that capture time has passed."""
-        return self._settle(seen)
+        return self._advance(seen)
 
     def evict(self, seen: Seen) -> list[StreamEvent]:
         """Release all memory: holes become gaps."""
         self._history.clear()
         out = self._flush_all(seen, EVICTED)
-        return out + self._settle(seen)
+        return out + self._advance(seen)
 
     def close(self, seen: Seen, reason: str = END) -> list[StreamEvent]:
         """End the stream, for ``reason`` unless it has ended with FIN or RST."""
@@ -329,9 +329,9 @@ class ByteStream(Reassembly):
             out += self._insert(start, payload, missing, seen)
         if flags & FIN:
             self._fin = Fin(start + content, self._arrived, now, seen)
-        return out + self._settle(seen)
+        return out + self._advance(seen)
 
-    def _settle(self, seen: Seen) -> list[StreamEvent]:
+    def _advance(self, seen: Seen) -> list[StreamEvent]:
         """Deliver bytes in order, give up holes that must be, and set the next deadline."""
         now = self._clock(seen)
         believed = self._note_ack()
@@ -417,7 +417,7 @@ class ByteStream(Reassembly):
         if stray is not None and seq != stray.seq and self._near(stray.seq, seq):
             first = seq if distance(stray.seq, seq) < 0 else stray.seq
             out = self._jump(seen, NOT_ACKED, first)
-            return out + self._insert(self.offset_of(seq), payload, missing, seen) + self._settle(seen)
+            return out + self._insert(self.offset_of(seq), payload, missing, seen) + self._advance(seen)
         if stray is not None:
             self._count_stray()
         self._stray = _Stray(seq, payload, missing)
@@ -450,4 +450,4 @@ class ByteStream(Reassembly):
             self._base, self._isn, self._top = advance(first, -self.offset), None, self.offset
         self._acked = self._fin = None
         out += self._insert(self.offset_of(seq), payload, missing, seen)
-        return out + self._settle(seen)
+        return out + self._advance(seen)

@@ -594,7 +594,7 @@ NOT_DUE: Final = (1 << 63) - 1  #: the deadline without one
 
 
 class Reassembly:
-    """``_insert`` adds a piece, ``_settle`` then returns the bytes in order, and Gaps for holes that are given up.
+    """``_insert`` adds a piece, ``_advance`` then returns the bytes in order, and Gaps for holes that are given up.
 
     Until the first offset is known (``gathering``), nothing comes out, and offsets may be negative.
     """

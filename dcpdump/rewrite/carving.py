@@ -112,7 +112,7 @@ class _Tracing:
         found = self._packets.get(stream)
         if found is None or self.survey.texts(stream) is not None:  # TLS is decrypted from its beginning on
             return 0
-        now.settle(stream)
+        now.set_offsets(stream)
         return self._before.of(*found).offset - now.of(*found).offset
 
 
@@ -182,7 +182,7 @@ _DOCUMENTS = np.array([message.document for message in _MESSAGES])
 
 
 class Carving:
-    """A choice of packets in three steps: ``survey``, ``settle``, then ask for the ``choice``."""
+    """A choice of packets in three steps: ``survey``, ``add_needed``, then ask for the ``choice``."""
 
     def __init__(
         self,
@@ -195,9 +195,9 @@ class Carving:
     ) -> None:
         self.dissector = PacketSurvey(limits, secrets=secrets)
         self.frames = 0  #: chosen
-        self.order = IN_ORDER  #: or OUT_OF_ORDER, after ``settle``
+        self.order = IN_ORDER  #: or OUT_OF_ORDER, after ``add_needed``
         self.incomplete = 0  #: connections whose chosen frames decode differently even in all their packets
-        #: Frames in the chosen packets, counted by their use, and whether they are documents; after ``settle``.
+        #: Frames in the chosen packets, counted by their use, and whether they are documents; after ``add_needed``.
         self.carried: Counter[tuple[int, bool]] = Counter()
         self._captures = captures
         self._wanted = wanted
@@ -217,7 +217,7 @@ class Carving:
         for need in self._needs.values():
             need.complete()
 
-    def settle(self) -> None:
+    def add_needed(self) -> None:
         """Add packets of the connections whose packets do not decode to the chosen frames."""
         wrong = self._widen()
         if wrong:  # although all packets of these connections are chosen

@@ -68,7 +68,7 @@ class _Noted(NamedTuple):
     sizes: "array[int]"
 
 
-class _Unsettled(NamedTuple):
+class _Unplaced(NamedTuple):
     """A packet of a stream whose beginning is still unknown or uncertain."""
 
     stream: ByteStream
@@ -85,7 +85,7 @@ class PayloadMap:
         self._fragments = Fragments(limits)
         self._limits = limits
         self._files: dict[str, _Noted] = {}
-        self._unsettled: dict[int, list[_Unsettled]] = {}
+        self._unplaced: dict[int, list[_Unplaced]] = {}
         self._waiting: OrderedDict[tuple[bytes, int, int], list[tuple[str, int, int]]] = OrderedDict()
         #: By file and number of a fragment: its segment, and its offset there.
         self.pieces: dict[tuple[str, int], tuple[FragmentedSegment, int]] = {}
@@ -123,17 +123,17 @@ class PayloadMap:
             _column(noted.offsets)[numbers[known]] = at[mine[known]]
         return streams
 
-    def settle(self, number: int) -> None:
-        """Place the packets that waited for a stream's beginning, if that is certain now."""
-        waiting = self._unsettled.get(number)
-        if waiting and waiting[0].stream.settled:
-            _settle(self._unsettled.pop(number))
+    def set_offsets(self, number: int) -> None:
+        """Set the offsets of packets that waited for a stream's beginning, if that is certain now."""
+        waiting = self._unplaced.get(number)
+        if waiting and waiting[0].stream.offsets_are_final:
+            _set_offsets(self._unplaced.pop(number))
 
     def close(self) -> None:
-        """End the input: place the packets that still wait."""
-        for waiting in self._unsettled.values():
-            _settle(waiting)
-        self._unsettled.clear()
+        """End the input: set the offsets of packets that still wait."""
+        for waiting in self._unplaced.values():
+            _set_offsets(waiting)
+        self._unplaced.clear()
         self._waiting.clear()
 
     @property
@@ -187,12 +187,12 @@ class PayloadMap:
         connection, direction, stream = found
         number = stream_number(connection.number, direction)
         seq = advance(seq, 1) if flags & SYN else seq
-        if stream.settled:
-            waiting = self._unsettled.pop(number, None)
+        if stream.offsets_are_final:
+            waiting = self._unplaced.pop(number, None)
             if waiting:
-                _settle(waiting)
+                _set_offsets(waiting)
         elif size and row is not None:
-            self._unsettled.setdefault(number, []).append(_Unsettled(stream, *row, seq))
+            self._unplaced.setdefault(number, []).append(_Unplaced(stream, *row, seq))
         return Carried(number, stream.offset_of(seq))
 
     def _fragment(self, packet: Packet, body: HeaderOffsets) -> Carried:
@@ -227,7 +227,7 @@ def _column(values: "array[int]") -> Array:
     return np.frombuffer(values, np.int64)
 
 
-def _settle(waiting: list[_Unsettled]) -> None:
+def _set_offsets(waiting: list[_Unplaced]) -> None:
     for stream, offsets, row, seq in waiting:
         offsets[row] = stream.offset_of(seq)
 
@@ -320,5 +320,5 @@ class PacketSurvey(Dissection):
             self.payloads.note(block.packets[row], anatomy(block.packets[row], self._limits))
         streams = self.payloads.note_run(block, at, stop, segments.rows, segments.offsets)
         for direction_id in dict.fromkeys(segments.direction_ids):
-            self.payloads.settle(direction_id)
+            self.payloads.set_offsets(direction_id)
         self.handshakes.note_run(block, at, streams)
