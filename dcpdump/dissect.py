@@ -71,7 +71,7 @@ class _Unsealing:
         if suspect is not None:
             conversation.suspect = Unsealer.restored(suspect, self.secrets)
 
-    def take(self, conversation: Conversation, direction: int, event: Event) -> Events | None:
+    def decrypt(self, conversation: Conversation, direction: int, event: Event) -> Events | None:
         """Return the events of the text inside; None to use the event as it is."""
         tls = conversation.tls
         if tls is None:
@@ -231,7 +231,7 @@ class Dissector:
         deliveries = self.connections.feed(packet)
         if not deliveries:
             return records
-        records += self._take(deliveries)
+        records += self._records_of(deliveries)
         self._unweighed += len(packet.data) + _RECORD * len(records)
         if self._unweighed > self._limit // 16:
             records += self._weigh()
@@ -244,7 +244,7 @@ class Dissector:
     def drain(self) -> Iterator[Record]:
         """End the input, and yield the records of frames still open, of which there may be 65,536."""
         yield from self.open_waiting()
-        yield from self._take(self.connections.close())
+        yield from self._records_of(self.connections.close())
         for conversation in list(self.conversations.values()):
             yield from self._leave(conversation)
 
@@ -256,14 +256,14 @@ class Dissector:
                 records += self._follow(conversation, direction, event)
         return records
 
-    def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
+    def _records_of(self, deliveries: list[Delivery]) -> Iterator[Record]:
         for connection, direction, event in deliveries:
             conversation = self.conversations.get(connection.number)
             if conversation is None:
                 if not isinstance(event, (Bytes, Gap)):
                     continue
                 conversation = self.conversations[connection.number] = Conversation(connection, Session())
-            events = self._unsealing.take(conversation, direction, event)
+            events = self._unsealing.decrypt(conversation, direction, event)
             if isinstance(event, Gap) and conversation.tls is not None:
                 gap = conversation.tls.untold(direction, event)
                 if gap is not None:

@@ -181,7 +181,7 @@ class OtherTables:
         if self._judging is not None:
             self._judging.meet(block)
 
-    def take(self, parts: Sequence[Part]) -> list[tuple[str, pa.RecordBatch]]:
+    def feed(self, parts: Sequence[Part]) -> list[tuple[str, pa.RecordBatch]]:
         """Judge frames, before the dissection's gaps are cleared; return rows of gaps and of forgotten streams."""
         gaps = self._dissection.gaps
         rows = [("gaps", gap_rows(gaps, self._redactor))] if gaps and "gaps" in self._names else []

@@ -15,7 +15,7 @@ from dcpdump.batch.scan import FilteredScan, Scan
 from dcpdump.conversation import Conversation, Missing, MissingValues
 from dcpdump.dissect import Dissector, TlsState
 from dcpdump.filter.choices import NOTHING_WANTED, Ranges, Wanted
-from dcpdump.net.batch import Segments, take
+from dcpdump.net.batch import Segments, reassemble_plain
 from dcpdump.net.bytestream import StreamState
 from dcpdump.net.connections import ConnectionSide, ConnectionsState, Delivery
 from dcpdump.net.endpoints import Connection, flow_of
@@ -118,7 +118,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         batch, at = block.batch, 0
         while at < len(batch):
             segments = Segments(batch)
-            stop, deliveries = take(self.connections, batch, at, segments)
+            stop, deliveries = reassemble_plain(self.connections, batch, at, segments)
             if stop > at:
                 self._took(block, at, stop, segments)
                 yield from self._cut(segments)
@@ -244,7 +244,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         return at
 
     def _drain(self, deliveries: list[Delivery]) -> None:
-        for _ in self._take(deliveries):
+        for _ in self._records_of(deliveries):
             raise TypeError("a dissection in blocks makes no records")
 
     # -- states, to continue from later or in another process -------------------------------------------

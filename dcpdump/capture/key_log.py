@@ -64,7 +64,7 @@ class _KeyLogFile:
         self._log = self._log or KeyLog(secrets, self.path)
         try:
             while text := os.read(self._fd, _CHUNK):
-                self._take(text)
+                self._append(text)
         except OSError as error:
             raise KeyLogError(f"the key log cannot be read: {_reason(error)}", self.path) from None
         if not self.regular:
@@ -81,11 +81,11 @@ class _KeyLogFile:
             else:
                 os.set_blocking(self._fd, False)
             while text := os.read(self._fd, _CHUNK):
-                self._take(text)
+                self._append(text)
         except OSError:
             return  # there is no file just now, or no right to read the new one
 
-    def _take(self, text: bytes) -> None:
+    def _append(self, text: bytes) -> None:
         assert self._log is not None
         self._at += len(text)
         self._end = (self._end + text)[-_END:]

@@ -108,7 +108,7 @@ class Ring:
         """Return its size in bytes."""
         return self.blocks * _BLOCK_SIZE
 
-    def take(self, timeout_ms: int) -> list[Taken]:
+    def ready_blocks(self, timeout_ms: int) -> list[Taken]:
         """Return the blocks that are ready, up to the complete ring; wait up to ``timeout_ms`` for the first.
 
         Raises OSError when the interface disappears.
@@ -363,15 +363,15 @@ class Live:
             self._scapy.close()
             raise _refused(f"cannot capture: {system_words(error)}", name, command) from error
 
-    def take(self, timeout_ms: int) -> list[Taken]:
+    def ready_blocks(self, timeout_ms: int) -> list[Taken]:
         """Return the blocks of packets that were captured; wait up to ``timeout_ms`` for the first."""
-        return self.ring.take(timeout_ms)
+        return self.ring.ready_blocks(timeout_ms)
 
     def last(self) -> Iterator[Taken]:
         """Stop capturing, and yield the blocks captured so far."""
         bpf.attach(self._socket, bpf.NOTHING)
         time.sleep(4 * _BLOCK_TIMEOUT_MS / 1000)
-        while taken := self.ring.take(2 * _BLOCK_TIMEOUT_MS):
+        while taken := self.ring.ready_blocks(2 * _BLOCK_TIMEOUT_MS):
             yield from taken
 
     def close(self) -> None:
@@ -567,7 +567,7 @@ class LiveQueue:
 
     def _run(self) -> None:
         try:
-            self._take()
+            self._capture()
             if self._save is not None:
                 self._save.close(self.dropped_by_kernel)
         except Exception as error:  # any error is reported by the reader
@@ -578,10 +578,10 @@ class LiveQueue:
                 self._over = True
                 self._changed.notify_all()
 
-    def _take(self) -> None:
+    def _capture(self) -> None:
         try:
             while not self._stopped.is_set() and (self._ends is None or time.monotonic() < self._ends):
-                self._keep(self._live.take(self._timeout_ms()))
+                self._keep(self._live.ready_blocks(self._timeout_ms()))
             self._keep(self._live.last())
         except OSError as error:
             self.error = LiveError(error.strerror or str(error), self._live.name)

@@ -43,7 +43,7 @@ class StreamQueue:
         Where no thread can be started, each packet is yielded as it arrives, and the next is waited for.
         """
         # The thread is not joined at the end: it may be waiting for a packet that never comes.
-        if not started(threading.Thread(target=self._take, name="inflow", daemon=True)):
+        if not started(threading.Thread(target=self._read_ahead, name="inflow", daemon=True)):
             yield from ([packet] for packet in self._packets)
             return
         try:
@@ -80,7 +80,7 @@ class StreamQueue:
             self._changed.wait_for(until, seconds)
             self._waits = False
 
-    def _take(self) -> None:
+    def _read_ahead(self) -> None:
         try:
             for packet in self._packets:
                 if not self._keep(packet):

@@ -72,7 +72,7 @@ def carve(asked: Invocation, out: str, force: bool, quiet: bool, with_secrets: b
         if not capture.rereadable:
             raise CaptureError("carving reads its input more than once", capture.name, "save it to a file first")
     carried.gather()
-    secrets.take_all(carried)
+    secrets.add_all(carried)
     with (
         Sink(out, force=force, inputs=paths) as sink,
         saying_what_is_left(lambda: sink.left),

@@ -119,7 +119,7 @@ class FrameOutput(ChoosingConsumer[Any]):
 
     def consume(self, pieces: list[Piece]) -> bool:
         """Write what is chosen; return whether there are enough."""
-        return any(self._take(piece) for piece in pieces)
+        return any(self._print_chosen(piece) for piece in pieces)
 
     def after_block(self, *, idle: bool) -> bool:
         """Write what is ready; everything while the input is idle: it may be long before more arrives."""
@@ -137,7 +137,7 @@ class FrameOutput(ChoosingConsumer[Any]):
         if self._many is not None:
             self.frames -= self._many.close()
 
-    def _take(self, piece: Piece) -> bool:
+    def _print_chosen(self, piece: Piece) -> bool:
         if not isinstance(piece, list):
             if self._many is None:
                 self._many = _ManyFrames(self._asked, self._view, self._sink, self._jobs)
@@ -242,14 +242,14 @@ class ContextOutput(ChoosingConsumer["Part"]):
 
     def consume(self, parts: "list[Part]") -> bool:
         """Write what is chosen, and what is around it; return whether there is enough."""
-        return any(self._take(part) for part in parts)
+        return any(self._print_chosen(part) for part in parts)
 
     def after_block(self, *, idle: bool) -> bool:
         """Write what there is."""
         self._sink.flush()
         return False
 
-    def _take(self, part: "Part") -> bool:
+    def _print_chosen(self, part: "Part") -> bool:
         hits = set(self.chosen_rows(part, 0))
         connections = [direction.connection for direction in part.directions]
         for row, at in enumerate(part.direction.tolist()):

@@ -125,7 +125,7 @@ class QueryReading(Consumer[Piece]):
 
     def consume(self, pieces: list[Piece]) -> bool:
         """Keep the pieces to make rows of; more are always wanted."""
-        self._keep(self._others.take([piece for piece in pieces if not isinstance(piece, list)]))
+        self._keep(self._others.feed([piece for piece in pieces if not isinstance(piece, list)]))
         if FRAMES in self._query.tables:
             self._pieces += pieces
         return False
@@ -318,7 +318,7 @@ class Exporting(ChoosingConsumer[Part]):
 
     def consume(self, parts: list[Part]) -> bool:
         """Write gaps, judge frames, and have rows made; return whether there are enough."""
-        for name, rows in self._others.take(parts):
+        for name, rows in self._others.feed(parts):
             self._tables.feed(name, rows)
         if "frames" in self._tables.names:
             for group in even_groups(parts):

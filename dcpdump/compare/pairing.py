@@ -205,9 +205,9 @@ class _Search:
             scores = self._scores(column)
             alike = {pair: count for pair, count in scores.items() if count >= share * self._smaller(pair)}
             order = sorted(alike.items(), key=lambda score: (-score[1], -_alike(self._a, self._b, score[0]), score[0]))
-            self.take(pair for pair, _ in order)
+            self.add(pair for pair, _ in order)
 
-    def take(self, pairs: Iterable[Pair]) -> None:
+    def add(self, pairs: Iterable[Pair]) -> None:
         """Add pairs of which neither connection is paired yet."""
         for pair in pairs:
             if pair.a not in self.found and pair.b not in self._taken:
@@ -249,7 +249,7 @@ def pairs(a: CaptureRows, b: CaptureRows) -> list[Pair]:
     search = _Search(a, b)
     search.by(lambda rows: rows["hash"][_is_specific(rows)], 0)
     search.by(_documents, 0)
-    search.take(_by_addresses(a, b))
+    search.add(_by_addresses(a, b))
     search.by(lambda rows: rows["hash"], _MOST)
     return [search.found[number] for number in sorted(search.found)]
 

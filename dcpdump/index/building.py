@@ -359,7 +359,7 @@ class Replay:
         if secrets is None or now:
             return None if secrets is None else secrets.renewed()
         later = Secrets()
-        later.add_source(lambda: later.take_all(secrets.renewed()))
+        later.add_source(lambda: later.add_all(secrets.renewed()))
         return later
 
     def _more(self, dissection: Dissection, number: int) -> Iterator[Part]:

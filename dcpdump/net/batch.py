@@ -154,11 +154,11 @@ class Segments:
         return Seen(self.numbers[row], None if ts == NO_TIME else ts, self.files[self.file[row]])
 
 
-def take(connections: Connections, batch: Batch, at: int, out: Segments) -> tuple[int, list[Delivery]]:
+def reassemble_plain(connections: Connections, batch: Batch, at: int, out: Segments) -> tuple[int, list[Delivery]]:
     """Reassemble packets from ``at`` on as long as they are plain.
 
-    Bytes that continue their direction are added to ``out``. Return the first packet that was not taken, and further
-    events of the last one that was; they follow the pieces in ``out``.
+    Bytes that continue their direction are added to ``out``. Return the first packet that is not, and further events
+    of the last one that was; they follow the pieces in ``out``.
     """
     data, starts, ends, links, times = batch.data, batch.starts, batch.ends, batch.links, batch.times
     file, files = batch.file, batch.files

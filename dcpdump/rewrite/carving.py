@@ -210,8 +210,8 @@ class Carving:
         """Read all captures, and note the bytes of the chosen frames."""
         for block in blocks_of(self._captures):
             self._begin(block.begins_ns)
-            self._take_all(self.dissector.feed_block(block))
-        self._take_all(self.dissector.close_blocks())
+            self._survey_parts(self.dissector.feed_block(block))
+        self._survey_parts(self.dissector.close_blocks())
         self.dissector.payloads.close()
         self._needs = {number: need for number, need in self._needs.items() if need.hashes.count}
         for need in self._needs.values():
@@ -247,12 +247,12 @@ class Carving:
 
     # -- what is wanted -----------------------------------------------------------------------------------
 
-    def _take_all(self, some: Iterable[list[Part]]) -> None:
+    def _survey_parts(self, some: Iterable[list[Part]]) -> None:
         for parts in some:
             for part in parts:
-                self._take(part)
+                self._survey_part(part)
 
-    def _take(self, part: Part) -> None:
+    def _survey_part(self, part: Part) -> None:
         left = None if self._count is None else self._count - self.frames
         rows = np.array(wanted_rows(part, self._wanted)[:left], np.int64)
         self.frames += len(rows)

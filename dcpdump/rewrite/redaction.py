@@ -253,10 +253,10 @@ class Redaction:
         """Read all captures, and conceal every frame."""
         for part in _parts(self.dissector, self._captures):
             self.dissector.framed.update(direction.id for direction in part.directions)
-            self._take(part)
+            self._conceal_part(part)
         self._payloads.close()
 
-    def _take(self, part: Part) -> None:
+    def _conceal_part(self, part: Part) -> None:
         for row, (position, plain) in enumerate(zip(positions_of(part), plain_frames(part), strict=True)):
             if plain is not None:
                 concealed = self._concealer.conceal_plain(plain)

@@ -147,7 +147,7 @@ class Indexing:
         self._span = _joined([self._span, more])
 
     def _taken(self, pieces: Sequence[Any]) -> Iterator[tuple[str, pa.RecordBatch]]:
-        yield from self._others.take(pieces)
+        yield from self._others.feed(pieces)
         self._dissection.gaps.clear()
 
     def _checkpoint(

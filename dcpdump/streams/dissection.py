@@ -122,13 +122,13 @@ class EndsWatching(BlockDissector[P], ABC):
         """Return whether no more frames of the connection with a number can come."""
         return number not in self.conversations and not self.connections.remembers(number)
 
-    def _take(self, deliveries: list[Delivery]) -> Iterator[Record]:
+    def _records_of(self, deliveries: list[Delivery]) -> Iterator[Record]:
         for connection, direction, event in deliveries:
             if isinstance(event, End) and event.reason in _ENDS:
                 by = 1 - direction if event.by_peer else direction
                 when = event.seen.ts_ns if event.reset_ns is None else event.reset_ns
                 self.ended.append(Ended(connection.number, by, event.reason, when))
-        return super()._take(deliveries)
+        return super()._records_of(deliveries)
 
 
 _ENDS = frozenset({"fin", "rst", "reused"})

@@ -357,16 +357,16 @@ class _Reader:
     def __bool__(self) -> bool:
         return self._at < len(self._data)
 
-    def take(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes:
         piece = self._data[self._at : self._at + size]
         self._at += size
         return piece
 
     def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "big")
+        return int.from_bytes(self.read(size), "big")
 
     def vector(self, size: int) -> bytes:
-        return self.take(self.number(size))
+        return self.read(self.number(size))
 
     def extensions(self) -> dict[int, bytes]:
         inner, found = _Reader(self.vector(2)), {}
@@ -381,7 +381,7 @@ def client_hello(body: bytes) -> ClientHello | None:
     if len(body) < 35:
         return None
     reader = _Reader(body[2:])
-    random, session = reader.take(32), reader.vector(1)
+    random, session = reader.read(32), reader.vector(1)
     reader.vector(2)
     reader.vector(1)
     extensions = reader.extensions()
@@ -397,8 +397,8 @@ def server_hello(body: bytes) -> ServerHello | None:
     if len(body) < 37:
         return None
     reader = _Reader(body)
-    legacy, random, session, suite = reader.number(2), reader.take(32), reader.vector(1), reader.number(2)
-    reader.take(1)
+    legacy, random, session, suite = reader.number(2), reader.read(32), reader.vector(1), reader.number(2)
+    reader.read(1)
     extensions = reader.extensions()
     chosen = extensions.get(_VERSIONS, b"")
     version = int.from_bytes(chosen, "big") if len(chosen) == 2 else legacy

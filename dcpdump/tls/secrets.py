@@ -100,11 +100,11 @@ class Secrets:
         """Add the name of a key log or of a block of secrets."""
         self._logs.add(name)
 
-    def take_all(self, other: "Secrets") -> None:
+    def add_all(self, other: "Secrets") -> None:
         """Add all secrets of another object."""
         for random in other._of:
             for line in other.lines(random):
-                self.take(line.strip())
+                self.add_line(line.strip())
         self._logs |= other._logs
 
     def key_log(self) -> bytes:
@@ -139,7 +139,7 @@ class Secrets:
         log.feed(text)
         log.close()
 
-    def take(self, line: bytes) -> bool:
+    def add_line(self, line: bytes) -> bool:
         """Add a line, and return whether it has a secret that decrypts records."""
         found = _LINE.fullmatch(line)
         if found is None:
@@ -243,7 +243,7 @@ class KeyLog:
         lines = text.replace(b"\r", b"\n").split(b"\n")
         self._rest = lines.pop()
         for line in lines:
-            self._take(line)
+            self._add(line)
         if len(self._rest) > _LONGEST:
             self._rest, self._passing = b"", True
 
@@ -254,19 +254,19 @@ class KeyLog:
 
     def close_line(self) -> None:
         """Read a last line without an end as it is, though more may come."""
-        self._take(self._rest.removeprefix(_BOM))
+        self._add(self._rest.removeprefix(_BOM))
 
     def restart(self) -> None:
         """Start again: the log was truncated, or replaced."""
         self._rest, self._begun, self._passing = b"", False, False
 
-    def _take(self, line: bytes) -> None:
+    def _add(self, line: bytes) -> None:
         if self._passing:
             self._passing = False
             return
         if line.strip(b" \t\0"):
             before = self._secrets.refused
-            self.taken += self._secrets.take(line.strip(b" \t\0"))
+            self.taken += self._secrets.add_line(line.strip(b" \t\0"))
             self.refused += self._secrets.refused - before
 
 

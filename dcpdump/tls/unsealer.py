@@ -246,20 +246,20 @@ class Unsealer:
         elif isinstance(event, Gap):
             found = side.cutter.last_found()
             if found is not None:
-                self._take(side, found, events)
+                self._open_or_queue(side, found, events)
                 self._cut(side, events)
             hurt = side.cutter.gap(event.length, event.seen)
             self._reader.progress.lose(direction)
             side.missing.append(event)
             if hurt is not None:
-                self._take(side, hurt, events)
+                self._open_or_queue(side, hurt, events)
             side.unknown = side.unknown or event.length is None
         else:
             side.cutter.close()
             self._cut(side, events)
             side.ended = True
             self._reader.progress.end(direction, event)
-            self._take(side, event, events)
+            self._open_or_queue(side, event, events)
         side.count_skipped()
         if self._parties.changed or self._growth != self._secrets.growth:
             self._resume(events)
@@ -310,11 +310,11 @@ class Unsealer:
 
     def _cut(self, side: Side, events: Events) -> None:
         while (record := side.cutter.next()) is not None:
-            self._take(side, record, events)
+            self._open_or_queue(side, record, events)
 
     # -- waiting -----------------------------------------------------------------------------------------
 
-    def _take(self, side: Side, item: Waiting, events: Events) -> None:
+    def _open_or_queue(self, side: Side, item: Waiting, events: Events) -> None:
         if side.queue or not self._process(side, item, events):
             self._serial += 1
             side.queue.append(Queued(self._serial, item))

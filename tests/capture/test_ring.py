@@ -169,6 +169,6 @@ def test_packets_that_came_before_the_ring_was_there_are_no_loss() -> None:
         for _ in range(100):  # most have no place where they could wait
             sender.sendto(b"early", ("127.0.0.1", 9))
         ring = Ring(capture)
-        ring.take(0)
+        ring.ready_blocks(0)
         assert ring.dropped == 0
         ring.close()

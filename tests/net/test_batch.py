@@ -5,7 +5,7 @@ import random
 import pytest
 
 from dcpdump.batch.block import blocks
-from dcpdump.net.batch import Segments, take
+from dcpdump.net.batch import Segments, reassemble_plain
 from dcpdump.net.connections import Connections, Delivery
 from dcpdump.net.event import Bytes, BytesRun, StreamEvent, one_by_one
 from dcpdump.net.limits import Limits
@@ -30,7 +30,7 @@ def at_once(captured: list[Packet], limits: Limits) -> Outcome:
         at = 0
         while at < len(block):
             segments = Segments(block.batch)
-            stop, others = take(connections, block.batch, at, segments)
+            stop, others = reassemble_plain(connections, block.batch, at, segments)
             if stop == at:
                 others, stop = connections.feed(block.packets[at]), at + 1
             told += [segments.event(each) for each in range(len(segments))]

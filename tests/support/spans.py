@@ -96,7 +96,7 @@ def whole(
     def take(parts: list[Any]) -> None:
         batch = table.feed(joined(parts)) if parts else None
         out["frames"] += [] if batch is None else _present(batch)
-        for name, rows in others.take(parts):
+        for name, rows in others.feed(parts):
             out[name] += _present(rows)
         dissection.gaps.clear()
 
