@@ -148,16 +148,20 @@ class _Unsealing:
             return suspect
         if conversation.splitters[direction] is not None or any(conversation.framed):
             return None
-        late = not isinstance(event, Bytes) or event.joined_late
-        if isinstance(event, Bytes) and not late and not any(event.data[:2] == x[: len(event.data)] for x in _OF_TLS):
+        joined_late = not isinstance(event, Bytes) or event.joined_late
+        if (
+            isinstance(event, Bytes)
+            and not joined_late
+            and not any(event.data[:2] == x[: len(event.data)] for x in _OF_TLS)
+        ):
             return None
         if not isinstance(event, (Bytes, Gap)):
             return None
         # here: most captures have no TLS
         from dcpdump.tls.unsealer import Unsealer
 
-        found = Unsealer(self.secrets, late=late, traces=self.text_offsets is not None)
-        if late:
+        found = Unsealer(self.secrets, joined_late=joined_late, traces=self.text_offsets is not None)
+        if joined_late:
             conversation.suspect = found
         else:
             conversation.tls, self.any = found, True
@@ -293,13 +297,13 @@ class Dissector:
             conversation.disagrees = True
         if isinstance(event, Bytes):
             if splitter is None:
-                splitter = self._splitter(conversation, direction, late=event.joined_late)
+                splitter = self._splitter(conversation, direction, joined_late=event.joined_late)
                 splitter.begin(event.offset)
                 conversation.protocol = conversation.protocol or _protocol(event.data)
             return splitter.feed(event.data, _where(event.seen))
         if isinstance(event, Gap):
             if splitter is None:
-                splitter = self._splitter(conversation, direction, late=True)
+                splitter = self._splitter(conversation, direction, joined_late=True)
                 splitter.begin(event.offset)
             self._lose(conversation, direction, event)
             before = splitter.weight
@@ -399,8 +403,8 @@ class Dissector:
             if size:
                 unseen[where] += size
 
-    def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
-        splitter = FrameSplitter(conversation.session, late=late)
+    def _splitter(self, conversation: Conversation, direction: int, *, joined_late: bool) -> FrameSplitter:
+        splitter = FrameSplitter(conversation.session, joined_late=joined_late)
         conversation.splitters[direction] = splitter
         return splitter
 

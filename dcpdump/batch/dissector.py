@@ -300,7 +300,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         conversation = self.conversations[saved.number] = Conversation(connection, session)
         for direction, state in enumerate(saved.splitters):
             if state is not None:
-                self._splitter(conversation, direction, late=False).restore(state)
+                self._splitter(conversation, direction, joined_late=False).restore(state)
         conversation.framed = list(saved.framed)
         conversation.before, conversation.begun = list(saved.before), list(saved.begun)
         for missing, lost in zip(conversation.lost, saved.lost, strict=False):
@@ -318,8 +318,8 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         gap = Gap(skipped.offset, 0, "", Seen(*skipped.where[:2]))
         self.gaps.append(Lost(direction_of(conversation, direction), gap, skipped=skipped.length))
 
-    def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
-        splitter = FrameSplitter(StreamsOf(self, conversation), late=late)
+    def _splitter(self, conversation: Conversation, direction: int, *, joined_late: bool) -> FrameSplitter:
+        splitter = FrameSplitter(StreamsOf(self, conversation), joined_late=joined_late)
         conversation.splitters[direction] = splitter
         return splitter
 

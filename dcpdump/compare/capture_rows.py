@@ -119,12 +119,12 @@ class AckDissection(Dissection):
                 self._sent.pop(direction_id, None)
         return super()._leave(conversation)
 
-    def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
+    def _splitter(self, conversation: Conversation, direction: int, *, joined_late: bool) -> FrameSplitter:
         connection = conversation.connection
         found = self.connections.find(_key_of(connection.toward(direction)))
         if found is not None and found[0] is connection and conversation.tls is None:
             self._sent[2 * connection.number + direction] = found[2]
-        return super()._splitter(conversation, direction, late=late)
+        return super()._splitter(conversation, direction, joined_late=joined_late)
 
 
 def _key_of(flow: Flow) -> bytes:

@@ -100,14 +100,14 @@ class Segments:
             connection, direction, told = deliveries[at]
             event: Any = told  # a run, too
             if isinstance(event, Bytes):
-                offset, piece, (number, ts_ns, file, _), late = event
+                offset, piece, (number, ts_ns, file, _), joined_late = event
                 pieces, numbers, times = [piece], [number], [NO_TIME if ts_ns is None else ts_ns]
             elif isinstance(event, BytesRun):
-                offset, pieces, numbers, times, file, _, late = event
+                offset, pieces, numbers, times, file, _, joined_late = event
             else:
                 break
             direction_id, first, count = 2 * connection.number + direction, len(self.rows), len(pieces)
-            self._origins[direction_id] = connection, late
+            self._origins[direction_id] = connection, joined_late
             if not self.files or self.files[-1] != file:
                 self.files.append(file)
             for piece in pieces:
@@ -128,13 +128,13 @@ class Segments:
         other.numbers, other.times, other.file, other.files = self.numbers, self.times, self.file, self.files
         return other
 
-    def put_text(self, outer: "Segments", at: int, late: bool, texts: list[tuple[int, int, bytes]]) -> None:
+    def put_text(self, outer: "Segments", at: int, joined_late: bool, texts: list[tuple[int, int, bytes]]) -> None:
         """Add the text inside segments of one direction, one of which is ``outer[at]``.
 
         ``texts``: of each piece the segment of ``outer`` that completed it, its offset in the text, and the text.
         """
         direction_id = outer.direction_ids[at]
-        self._origins[direction_id] = outer._origins[direction_id][0], late
+        self._origins[direction_id] = outer._origins[direction_id][0], joined_late
         for each, offset, piece in texts:
             self.direction_ids.append(direction_id)
             self.offsets.append(offset)
@@ -144,8 +144,10 @@ class Segments:
     def event(self, at: int) -> Delivery:
         """Return a piece as the event that ``Connections.feed`` would return."""
         direction_id = self.direction_ids[at]
-        connection, late = self._origins[direction_id]
-        return Delivery(connection, direction_id % 2, Bytes(self.offsets[at], self.pieces[at], self.seen(at), late))
+        connection, joined_late = self._origins[direction_id]
+        return Delivery(
+            connection, direction_id % 2, Bytes(self.offsets[at], self.pieces[at], self.seen(at), joined_late)
+        )
 
     def seen(self, at: int) -> Seen:
         """Return the packet that brought a piece."""

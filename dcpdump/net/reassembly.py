@@ -300,17 +300,17 @@ class _WaitingRun:
         ts_ns = self.times[at]
         return self.since if ts_ns == NO_TIME else ts_ns
 
-    def told(self, seen: Seen | None, late: bool) -> StreamEvent:
+    def told(self, seen: Seen | None, joined_late: bool) -> StreamEvent:
         """Return the bytes as events. ``seen``: the packet that completed all; None: each came with its own packet."""
         count = len(self.pieces)
         if count == 1:
-            return Bytes(self.start, self.pieces[0], self.last_packet if seen is None else seen, late)
+            return Bytes(self.start, self.pieces[0], self.last_packet if seen is None else seen, joined_late)
         if seen is None:
             packets = self.numbers, self.times, self.file, self.interface
         else:
             ts_ns = NO_TIME if seen.ts_ns is None else seen.ts_ns
             packets = [seen.number] * count, [ts_ns] * count, seen.file, seen.interface
-        return BytesRun(self.start, self.pieces, *packets, late)
+        return BytesRun(self.start, self.pieces, *packets, joined_late)
 
 
 class _ReorderQueue:
@@ -403,7 +403,7 @@ class _ReorderQueue:
         self._at = {start - origin: held for start, held in self._at.items()}
 
     def sweep(
-        self, offset: int, history: RetransmitWindow, balance: Counters, seen: Seen, late: bool
+        self, offset: int, history: RetransmitWindow, balance: Counters, seen: Seen, joined_late: bool
     ) -> tuple[list[StreamEvent], int]:
         """Return all contiguous bytes from ``offset`` on, and the offset after them.
 
@@ -421,9 +421,9 @@ class _ReorderQueue:
                 run = self._pop_run()
                 if run.order > newest:
                     newest, latest = run.arrived, run.last_packet
-                    out.append(run.told(None, late))
+                    out.append(run.told(None, joined_late))
                 else:
-                    out.append(run.told(latest, late))
+                    out.append(run.told(latest, joined_late))
                 self._release(run, history, balance)
                 offset = run.end
             while heap and heap[0][0] <= offset:
@@ -448,7 +448,7 @@ class _ReorderQueue:
                 history.add(offset, chunk, since)
                 if order > newest:
                     newest, latest = order, came
-                out.append(Bytes(offset, chunk, latest, late))
+                out.append(Bytes(offset, chunk, latest, joined_late))
                 used[0] += len(chunk)
                 offset = limit
             elif offset < cut_until:

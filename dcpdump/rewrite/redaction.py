@@ -212,20 +212,20 @@ class _Survey(PacketSurvey):
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits, show_secrets=True)
         self.torn: dict[int, list[tuple[int, int]]] = {}  #: by stream: ranges
-        self.late: set[int] = set()  #: streams whose capture begins in their middle
+        self.joined_late: set[int] = set()  #: streams whose capture begins in their middle
         self.framed: set[int] = set()  #: streams with frames, and so of our protocol
 
-    def _splitter(self, conversation: Conversation, direction: int, *, late: bool) -> FrameSplitter:
-        if late:
-            self.late.add(stream_number(conversation.connection.number, direction))
-        return super()._splitter(conversation, direction, late=late)
+    def _splitter(self, conversation: Conversation, direction: int, *, joined_late: bool) -> FrameSplitter:
+        if joined_late:
+            self.joined_late.add(stream_number(conversation.connection.number, direction))
+        return super()._splitter(conversation, direction, joined_late=joined_late)
 
     def _records(self, conversation: Conversation, direction: int, cuts: list[Cut]) -> list[Record]:
         number = stream_number(conversation.connection.number, direction)
         for cut in cuts:
             if isinstance(cut, RawFrame):
                 continue
-            if cut.why is Why.TORN_HEADER or (not cut.offset and number not in self.late):
+            if cut.why is Why.TORN_HEADER or (not cut.offset and number not in self.joined_late):
                 stop = cut.offset + min(cut.length, HEADER_LENGTH)
                 self.torn.setdefault(number, []).append((cut.offset, stop))
         return super()._records(conversation, direction, cuts)

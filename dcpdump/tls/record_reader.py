@@ -208,19 +208,19 @@ class _Progress:
 
     def failure(self, parties: Parties, sides: Sequence[Side]) -> Failure | None:
         """Return how the connection failed; None if it did not, or if that is unknown."""
-        late = any(side.late for side in sides)
+        joined_late = any(side.joined_late for side in sides)
         whole = all(self._unlocked[side.direction] for side in sides)
         _, close, closer = self._close or (0, "", 0)
         alert, sender, step, encrypted = self._alert or (None, closer, self._last[1 - closer], False)
         fatal = alert is not None and alert.fatal(parties.terms.version)
-        if not fatal and (late or whole or not close):
+        if not fatal and (joined_late or whole or not close):
             return None
         given = any(side.direction == sender and side.given for side in sides)
         established = fatal and encrypted and (given or parties.terms.version < records.TLS_1_3)
 
         def name(direction: int) -> str:
             role = parties.role(direction)
-            role = direction if role is None and not late else role
+            role = direction if role is None and not joined_late else role
             return "" if role is None else ("client", "server")[role]
 
         known = alert is not None
@@ -311,7 +311,7 @@ class RecordReader:
     def _first_under_key(self, side: Side, record: TlsRecord, role: int | None) -> None:
         """Note the first encrypted record of a direction."""
         client, size = self._ring.terms.client, len(record.body)
-        whole = side.in_step and not (side.late or record.holes or (client is not None and client.early))
+        whole = side.in_step and not (side.joined_late or record.holes or (client is not None and client.early))
         shortest = size if role == 0 and whole else None
         handshake = record.kind == HANDSHAKES
         self.progress.begin_keys(side.direction, self._ring.terms.version, shortest, handshake=handshake)
@@ -326,7 +326,7 @@ class RecordReader:
         if side.opener is not None or side.protected:
             return False
         if not side.ccs:
-            return not side.late or record.kind != HANDSHAKES or record.body[:1] in (b"\1", b"\2")
+            return not side.joined_late or record.kind != HANDSHAKES or record.body[:1] in (b"\1", b"\2")
         if version:
             return False
         return None if not self._ring.guessed else self._ring.has(0)
@@ -379,7 +379,7 @@ class RecordReader:
             role = int(joined.key.label != CLIENT_TRAFFIC)
             self.parties.cast(side.direction, role)
             self._secrets.claim(joined.key.random)
-            side.late = True
+            side.joined_late = True
             side.joined_at = joined.number
             side.proven(joined.key, joined.opener, joined.number)
             opened = joined.kind, joined.text
@@ -435,7 +435,7 @@ class RecordReader:
         elif record.kind == ALERT:
             self.progress.alert(side.direction, record.body, self._ring.terms.version)
         elif record.kind == HANDSHAKES and not record.holes and self._messages(side, record.body):
-            side.late = False  # the direction begins with the connection
+            side.joined_late = False  # the direction begins with the connection
 
     def _messages(self, side: Side, text: bytes) -> bool:
         """Handle a piece of the handshake; return whether it completes a hello."""

@@ -202,7 +202,7 @@ class Side:
     direction: int
     cutter: RecordCutter
     joining: Joining
-    late: bool  #: its beginning was not captured
+    joined_late: bool  #: its beginning was not captured
     end: int | None  #: offset of the next record; None: unknown
     messages: HandshakeMessages = field(default_factory=HandshakeMessages)
     ccs: bool = False  #: a ChangeCipherSpec came in clear
@@ -290,7 +290,7 @@ class Side:
         """Emit text; keep early data until it is known whether the server accepts it."""
         if not text:
             return
-        event = Bytes(self.offset, text, seen, self.late)
+        event = Bytes(self.offset, text, seen, self.joined_late)
         if self.key is not None and self.key.rank == EARLY and self.early is not None:
             self.early.append(event)
             return
@@ -400,7 +400,7 @@ class Side:
                 return
             missed = 0  # which is counted
         begun = self.offset or self.given
-        if begun or (not self.late and key.rank == APPLICATION and number > (key.label == CLIENT_RANDOM)):
+        if begun or (not self.joined_late and key.rank == APPLICATION and number > (key.label == CLIENT_RANDOM)):
             self.lost_records += max(missed, 0)
             self.lose(None, record.seen, out)
 

@@ -126,7 +126,7 @@ def _open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segment
         return stop, None
     each = next(index for index, end in enumerate(reach) if end > used)
     cutter.give_back(begin + used, b"", segments.seen(at + each), len(found))
-    return at + each + 1, Bytes(begin + used, data[used : reach[each]], segments.seen(at + each), side.late)
+    return at + each + 1, Bytes(begin + used, data[used : reach[each]], segments.seen(at + each), side.joined_late)
 
 
 def _add(
@@ -150,7 +150,7 @@ def _add(
         first = stop
         if first == count:
             break
-    texts.put_text(segments, at, side.late, pieces)
+    texts.put_text(segments, at, side.joined_late, pieces)
     size = offset - side.offset
     side.offset = offset
     return size
@@ -197,11 +197,11 @@ _CHAIN: Final = 8
 
 
 class Unsealer:
-    """One connection. ``late``: its beginning was not captured, and it may not be TLS."""
+    """One connection. ``joined_late``: its beginning was not captured, and it may not be TLS."""
 
-    __slots__ = ("_growth", "_parties", "_reader", "_ring", "_secrets", "_serial", "_sides", "_traces", "late")
+    __slots__ = ("_growth", "_parties", "_reader", "_ring", "_secrets", "_serial", "_sides", "_traces", "joined_late")
 
-    def __init__(self, secrets: Secrets, *, late: bool = False, traces: bool = False) -> None:
+    def __init__(self, secrets: Secrets, *, joined_late: bool = False, traces: bool = False) -> None:
         self._secrets = secrets
         self._reader = RecordReader(secrets)
         self._parties = self._reader.parties
@@ -210,7 +210,7 @@ class Unsealer:
         self._serial = 0
         self._growth = secrets.growth
         self._traces = traces  # whether the offsets of each record's text are kept
-        self.late = late
+        self.joined_late = joined_late
 
     def state(self) -> bytes:
         """Return the state for ``restored``: all on which the handling of later events depends, without secrets."""
@@ -299,11 +299,11 @@ class Unsealer:
         return events
 
     def _begin(self, direction: int, event: Bytes | Gap | End) -> Side:
-        late = self.late or isinstance(event, Gap) or (isinstance(event, Bytes) and event.joined_late)
-        searching = late and not (isinstance(event, Bytes) and is_hello(event.data))
+        joined_late = self.joined_late or isinstance(event, Gap) or (isinstance(event, Bytes) and event.joined_late)
+        searching = joined_late and not (isinstance(event, Bytes) and is_hello(event.data))
         cutter = RecordCutter(event.offset, searching=searching)
         end = None if searching else event.offset
-        side = self._sides[direction] = Side(direction, cutter, Joining(self._secrets), late, end)
+        side = self._sides[direction] = Side(direction, cutter, Joining(self._secrets), joined_late, end)
         if self._traces:
             side.text_offsets = TextOffsets(array("q"), array("q"), array("q"), array("q"))
         return side

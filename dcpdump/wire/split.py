@@ -199,7 +199,7 @@ class FrameSplitter:
     """A splitter is fed the bytes of one direction, in order, and its gaps; it returns frames and the bytes it skipped.
 
     ``streams`` is what the connection is known to carry (it decides which candidates to believe after a
-    loss); ``late``: the direction's beginning was not captured, so its first byte may be anywhere in a
+    loss); ``joined_late``: the direction's beginning was not captured, so its first byte may be anywhere in a
     frame.
     """
 
@@ -216,12 +216,12 @@ class FrameSplitter:
         "foreign",
     )
 
-    def __init__(self, streams: Streams, *, late: bool = False) -> None:
+    def __init__(self, streams: Streams, *, joined_late: bool = False) -> None:
         self._streams = streams
-        self._state = SEARCH if late else START
+        self._state = SEARCH if joined_late else START
         self._pending = PendingBytes()
         self._need = 1  # bytes that must be held before another attempt can succeed
-        self._joining = late  # the bytes skipped next are the end of an earlier frame: they are no loss
+        self._joining = joined_late  # the bytes skipped next are the end of an earlier frame: they are no loss
         self._lost = 0  # bytes lost or skipped since the last frame
         self._confidence = ""  # of the next frames: "low" after a search with weak evidence
         self._passing = 0  # bytes that are left of a frame that was given up

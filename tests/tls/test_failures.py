@@ -205,7 +205,7 @@ def test_of_a_handshake_that_was_joined_late_the_alert_is_said_without_its_step(
         (alert(greeted(), CLIENT, 48), 1, Failure(False, Alert(2, 48), "client", "Certificate", "", "")),
         (alert(warned(), CLIENT, 0, 1), 7, None),
     ):
-        unsealer = Unsealer(secrets_of(b""), late=True)
+        unsealer = Unsealer(secrets_of(b""), joined_late=True)
         feed(unsealer, script.flights[first:], late=True)
         assert unsealer.report().failure == found
 

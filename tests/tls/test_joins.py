@@ -29,7 +29,7 @@ def joined(suite: int, number: int, *, updates: int = 0) -> tuple[Script, list[t
 
 def late(script: Script, flights: list[tuple[int, bytes]]) -> tuple[Unsealer, list[bytes]]:
     """Read what follows the handshake, and return what read it and the texts, which are the ends of what was said."""
-    unsealer = Unsealer(secrets_of(script.keylog), late=True)
+    unsealer = Unsealer(secrets_of(script.keylog), joined_late=True)
     events = feed(unsealer, flights, late=True)
     found = texts(events)
     assert all(event.joined_late for _, event in events if isinstance(event, Bytes))
@@ -60,7 +60,7 @@ def test_the_direction_may_be_joined_inside_a_record() -> None:
     script, flights = joined(0x1301, 500)
     data = b"".join(data for way, data in flights if way == SERVER)
     for cut in (1, 4, 5, 100, 921, 922, 1_500):
-        unsealer = Unsealer(secrets_of(script.keylog), late=True)
+        unsealer = Unsealer(secrets_of(script.keylog), joined_late=True)
         events = feed_direction(unsealer, SERVER, [data[cut:]], late=True)
         found = b"".join(event.data for event in events if isinstance(event, Bytes))
         assert script.texts[SERVER].endswith(found)
@@ -86,7 +86,7 @@ def test_secrets_of_three_hundred_others_do_not_hide_it() -> None:
             other.log(label, made(label, other.name))
     secrets = secrets_of(script.keylog + b"".join(other.keylog for other in others))
     before = secrets.budget
-    assert len(texts(feed(Unsealer(secrets, late=True), flights, late=True))[SERVER]) >= 19_000
+    assert len(texts(feed(Unsealer(secrets, joined_late=True), flights, late=True))[SERVER]) >= 19_000
     assert before - secrets.budget <= 2 * (EFFORT + EFFORT // 4)
 
 
@@ -96,7 +96,7 @@ def test_the_effort_is_bounded(suite: int, budget: int) -> None:
     script, flights = joined(suite, 1 << 40)
     secrets = secrets_of(script.keylog)
     secrets.budget = budget
-    unsealer = Unsealer(secrets, late=True)
+    unsealer = Unsealer(secrets, joined_late=True)
     assert texts(feed(unsealer, [each for each in flights if each[0] == SERVER], late=True)) == [b"", b""]
     assert secrets.budget >= 0
     assert (unsealer.report().cause, unsealer.report().reach) == ("not-found", 1 << 20)
@@ -108,7 +108,7 @@ def test_a_direction_that_only_ends_starts_no_search() -> None:
     script.part()
     secrets = secrets_of(script.keylog)
     left = secrets.budget
-    feed(Unsealer(secrets, late=True), script.flights[before:], late=True)
+    feed(Unsealer(secrets, joined_late=True), script.flights[before:], late=True)
     assert secrets.budget == left
 
 
@@ -124,7 +124,7 @@ def test_tls_1_2_says_that_it_cannot_be_joined(suite: int) -> None:
 
 
 def test_what_is_no_tls_is_not_taken_for_it() -> None:
-    unsealer = Unsealer(secrets_of(b""), late=True)
+    unsealer = Unsealer(secrets_of(b""), joined_late=True)
     feed_direction(unsealer, CLIENT, [made("noise", size=100_000)], late=True)
     assert not unsealer.certain
 

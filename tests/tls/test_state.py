@@ -87,7 +87,7 @@ def test_losses_and_late_joins_change_nothing_of_that(name: str, late: bool, see
     keylog = b"".join(line for line in script.lines if dice.random() < 0.9)
     few, same, again = (secrets_of(keylog) for _ in range(3))
     few.budget = same.budget = 1 << 18
-    one, whole = Unsealer(few, late=late), Unsealer(same, late=late)
+    one, whole = Unsealer(few, joined_late=late), Unsealer(same, joined_late=late)
     cut = dice.randrange(len(fed))
     before = [event for way, each in fed[:cut] for event in one.feed(way, each)]
     state = values(one)
@@ -109,8 +109,8 @@ def test_the_search_of_a_number_continues_where_it_was(number: int) -> None:
     sealer.number = number
     talked(script)
     fed = segments(script, 333, random.Random(1), late=True)
-    whole, secrets = Unsealer(secrets_of(script.keylog), late=True), secrets_of(script.keylog)
-    one, wanted, events, found = Unsealer(secrets, late=True), Fed(), Fed(), 0
+    whole, secrets = Unsealer(secrets_of(script.keylog), joined_late=True), secrets_of(script.keylog)
+    one, wanted, events, found = Unsealer(secrets, joined_late=True), Fed(), Fed(), 0
     for way, each in fed:
         one = renewed(one, secrets)
         found += not one.opened

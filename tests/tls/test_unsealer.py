@@ -189,7 +189,7 @@ def test_how_bytes_are_cut_into_segments_changes_nothing(sizes: list[int], suite
 )
 @settings(max_examples=100, deadline=None)
 def test_no_bytes_and_no_key_log_raise(flights: list[tuple[int, bytes]], late: bool, keylog: bytes) -> None:
-    unsealer = Unsealer(secrets_of(keylog), late=late)
+    unsealer = Unsealer(secrets_of(keylog), joined_late=late)
     feed(unsealer, [(0, b"\x16\3\3\0\5\1\0\0"), *flights])
     assert sum(unsealer.account) == 8 + sum(len(data) for _, data in flights)
 

@@ -68,7 +68,7 @@ def test_the_records_of_rfc_8448_open(secret: str, number: int, record: str, kin
 
 def test_the_conversation_of_rfc_8448_opens_when_it_is_joined_late() -> None:
     keylog = f"CLIENT_TRAFFIC_SECRET_0 {RANDOM} {CLIENT_TRAFFIC}\nSERVER_TRAFFIC_SECRET_0 {RANDOM} {SERVER_TRAFFIC}\n"
-    unsealer = Unsealer(secrets_of(keylog.encode()), late=True)
+    unsealer = Unsealer(secrets_of(keylog.encode()), joined_late=True)
     events = []
     for way, records in ((CLIENT, (CLIENT_DATA, CLIENT_CLOSE)), (SERVER, (SERVER_DATA, SERVER_CLOSE))):
         data = bytes.fromhex("".join(records))

@@ -137,7 +137,7 @@ def test_what_is_no_dcp_holds_no_frame(kind: str) -> None:
         "counting": b"".join(n.to_bytes(4, "big") for n in range(0x8057_0000, 0x8057_0000 + 50_000)),
     }[kind]
     assert find_frame(data, 0, Session(), final=True) == SearchResult(len(data), Judgement.NO)
-    splitter = FrameSplitter(Session(), late=True)
+    splitter = FrameSplitter(Session(), joined_late=True)
     cuts = [cut for at in range(0, len(data), 65536) for cut in splitter.feed(data[at : at + 65536])]
     assert not [cut for cut in cuts + splitter.close() if isinstance(cut, RawFrame)]
 
@@ -182,7 +182,7 @@ def embedded(dice: random.Random, *, opaque: int | None = None, first: int = 1) 
 def through(pieces: list[bytes | int], *, late: bool = False) -> list[Cut]:
     """Feed segments, and gaps given as their lengths, and return the cuts; the session learns the frames."""
     session = Session()
-    splitter = FrameSplitter(session, late=late)
+    splitter = FrameSplitter(session, joined_late=late)
     out: list[Cut] = []
     for piece in [*pieces, None]:
         if piece is None:
