@@ -98,36 +98,36 @@ class TimelineBlocks:
 
     Where captures follow one another, blocks are those of their files; where several overlap, packets are gathered into
     blocks. Between two blocks, ``positions`` returns the position in each open capture. To continue there, pass them as
-    ``lanes``, with the captures not begun yet as ``waiting``.
+    ``begun``, with the captures not begun yet as ``waiting``.
     """
 
     def __init__(
         self,
         waiting: Sequence[Begun],
-        lanes: Sequence[tuple[Capture, TimelinePosition]] = (),
+        begun: Sequence[tuple[Capture, TimelinePosition]] = (),
         size: int | BlockSize = BLOCK_BYTES,
         open_limit: int = OPEN_LIMIT,
     ) -> None:
         self._waiting = sorted(waiting, key=lambda each: each[:2], reverse=True)
         self._size, self._usual, self._open_limit = BlockSize.of(size), BlockSize.of(size).usual, open_limit
-        self._active: list[tuple[tuple[int, str, int], int, _Lane]] = []  # a heap
+        self._active: list[tuple[tuple[int, str, int], int, _OpenCapture]] = []  # a heap
         self._order = 0  # distinguishes equal keys: one file, named twice
         self._carved: dict[str, int] = {}
         self.begun: list[Begun] = []  #: the captures that were begun; the owner empties it
-        for capture, position in lanes:
-            self._push(_Lane(capture, self._size, position))
+        for capture, position in begun:
+            self._push(_OpenCapture(capture, self._size, position))
 
     @property
     def positions(self) -> list[TimelinePosition]:
         """Return the position in each capture that was begun and has not ended."""
-        found = [lane.position for _, _, lane in self._active]
+        found = [opened.position for _, _, opened in self._active]
         return [each for each in found if each is not None]
 
     def __iter__(self) -> Iterator[Block]:
         held: list[Packet] = []
         have = 0
-        while (lane := self._next()) is not None:
-            block, begin, end = lane.packets_before(self._limit())
+        while (opened := self._next()) is not None:
+            block, begin, end = opened.packets_before(self._limit())
             if held or end - begin < len(block):
                 held += block.packets[begin:end]
                 have += sum([len(packet[3]) for packet in held[begin - end :]])
@@ -141,7 +141,7 @@ class TimelineBlocks:
             block.carved = self._carved
             yield block
 
-    def _next(self) -> "_Lane | None":
+    def _next(self) -> "_OpenCapture | None":
         """Return the capture with the next packet."""
         active, waiting = self._active, self._waiting
         while active and not active[0][2].ready:
@@ -152,16 +152,16 @@ class TimelineBlocks:
                 text = f"more than {self._open_limit} captures overlap in time"
                 raise CaptureError(text, begun.name, "mergecap -w merged.pcapng FILES, and read that")
             self.begun.append(begun)
-            self._push(_Lane(begun.capture, self._size, TimelinePosition(begun.name, begun.first_ns)))
+            self._push(_OpenCapture(begun.capture, self._size, TimelinePosition(begun.name, begun.first_ns)))
         self._size.usual = max(self._usual // max(len(active), 1), min(self._usual, _SMALL))  # each holds a block
         return active[0][2] if active else None
 
-    def _push(self, lane: "_Lane") -> None:
+    def _push(self, opened: "_OpenCapture") -> None:
         """Queue the next packet of a capture, if there is one."""
-        if lane.load():
+        if opened.load():
             self._order += 1
-            heapq.heappush(self._active, (lane.key, self._order, lane))
-            self._carved.update(carved([lane.capture.health]))
+            heapq.heappush(self._active, (opened.key, self._order, opened))
+            self._carved.update(carved([opened.capture.health]))
 
     def _limit(self) -> tuple[int, str, int] | None:
         """Return the sort key of the next packet of another capture; None without another."""
@@ -174,7 +174,7 @@ class TimelineBlocks:
 _SMALL = 64 * 1024  #: the least bytes of a block, where many captures are read at once
 
 
-class _Lane:
+class _OpenCapture:
     """A capture of a timeline: its current block, and the next packet in that."""
 
     def __init__(self, capture: Capture, size: BlockSize, position: TimelinePosition) -> None:

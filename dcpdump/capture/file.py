@@ -565,7 +565,7 @@ def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT) -> Itera
         if len(captures) == 1:
             yield from captures[0]
         else:
-            yield from _merged([_Lane(capture) for capture in captures], open_limit)
+            yield from _merged([_OpenCapture(capture) for capture in captures], open_limit)
     finally:
         for capture in captures:
             capture.close()
@@ -577,9 +577,9 @@ def begin(capture: Capture) -> tuple[int, str]:
     return -1 if first is None else first + capture.moved_ns, capture.name
 
 
-def _merged(lanes: "Sequence[_Lane]", open_limit: int) -> Iterator[Packet]:
-    waiting = sorted(lanes, key=lambda lane: lane.key, reverse=True)
-    active: list[tuple[tuple[int, str, int], int, _Lane]] = []
+def _merged(captures: "Sequence[_OpenCapture]", open_limit: int) -> Iterator[Packet]:
+    waiting = sorted(captures, key=lambda each: each.key, reverse=True)
+    active: list[tuple[tuple[int, str, int], int, _OpenCapture]] = []
     order = 0  # distinguishes equal keys: one file, named twice
     while waiting or active:
         while waiting and (not active or waiting[-1].key <= active[0][0]):
@@ -589,22 +589,22 @@ def _merged(lanes: "Sequence[_Lane]", open_limit: int) -> Iterator[Packet]:
                     waiting[-1].capture.name,
                     "mergecap -w merged.pcapng FILES, and read that",
                 )
-            lane = waiting.pop()
-            if lane.advance():
+            opened = waiting.pop()
+            if opened.advance():
                 order += 1
-                heapq.heappush(active, (lane.key, order, lane))
+                heapq.heappush(active, (opened.key, order, opened))
         if not active:
             continue
-        _, mark, lane = active[0]
-        if lane.packet is not None:
-            yield lane.packet
-        if lane.advance():
-            heapq.heapreplace(active, (lane.key, mark, lane))
+        _, mark, opened = active[0]
+        if opened.packet is not None:
+            yield opened.packet
+        if opened.advance():
+            heapq.heapreplace(active, (opened.key, mark, opened))
         else:
             heapq.heappop(active)
 
 
-class _Lane:
+class _OpenCapture:
     """A capture of a timeline, its next packet, and that packet's sort key."""
 
     def __init__(self, capture: Capture) -> None:

@@ -282,7 +282,7 @@ class _WaitingRun:
             order += len(data)
             end = start + len(data)
             cut = self.cut if end == self.end else end
-            out.append((start, order, data, cut, self.came(each), self._packet(each)))
+            out.append((start, order, data, cut, self.arrival(each), self._packet(each)))
             start = end
         return out
 
@@ -295,8 +295,8 @@ class _WaitingRun:
         ts_ns = self.times[at]
         return Seen(self.numbers[at], None if ts_ns == NO_TIME else ts_ns, self.file, self.interface)
 
-    def came(self, at: int) -> int:
-        """Return when a segment came."""
+    def arrival(self, at: int) -> int:
+        """Return when a segment arrived."""
         ts_ns = self.times[at]
         return self.since if ts_ns == NO_TIME else ts_ns
 
@@ -354,7 +354,7 @@ class _ReorderQueue:
         for run in self._unindexed:
             for each in range(run.indexed, len(run.pieces)):
                 data = run.pieces[each]
-                self._at[run.indexed_to] = data, run.came(each)
+                self._at[run.indexed_to] = data, run.arrival(each)
                 run.indexed_to += len(data)
             run.indexed = len(run.pieces)
         self._unindexed.clear()
@@ -427,8 +427,8 @@ class _ReorderQueue:
                 self._release(run, history, balance)
                 offset = run.end
             while heap and heap[0][0] <= offset:
-                start, order, data, cut, since, came = self._pop()
-                heappush(active, (order, start, data, cut, since, came, [0]))
+                start, order, data, cut, since, arrived = self._pop()
+                heappush(active, (order, start, data, cut, since, arrived, [0]))
             while active and active[0][1] + len(active[0][2]) <= offset:
                 _, start, data, cut, _, _, used = heappop(active)
                 cut_until = max(cut_until, cut)
@@ -436,7 +436,7 @@ class _ReorderQueue:
                 if difference is not None:
                     out.append(conflict(balance, difference, seen))
             if active:
-                order, start, data, _, since, came, used = active[0]
+                order, start, data, _, since, arrived, used = active[0]
                 limit = start + len(data)
                 while heap and heap[0][0] < limit:
                     if heap[0][1] < order:
@@ -447,7 +447,7 @@ class _ReorderQueue:
                 chunk = data[offset - start : limit - start]
                 history.add(offset, chunk, since)
                 if order > newest:
-                    newest, latest = order, came
+                    newest, latest = order, arrived
                 out.append(Bytes(offset, chunk, latest, joined_late))
                 used[0] += len(chunk)
                 offset = limit
@@ -466,7 +466,7 @@ class _ReorderQueue:
         balance.pending_bytes -= size
         balance.delivered_bytes += size
         for each, data in enumerate(run.pieces):
-            history.add(at, data, run.came(each))
+            history.add(at, data, run.arrival(each))
             at += len(data)
 
     def _retire(
