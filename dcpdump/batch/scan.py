@@ -121,14 +121,14 @@ class Scan:
             turn: i64 = frames.firsts[run + 1] if run + 1 < len(frames.firsts) else count
             base: i64 = frames.begins[run]
             weak = frames.weak[run]
-            torn = turn == at + 1 and at in frames.odd
+            damaged = turn == at + 1 and at in frames.odd
             self._turn_to(run)
             if frames.gaps[run]:
                 self._session.lose()
             start: i64 = 0
             while at < turn:
                 stop = start + HEADER_LENGTH + be32(data, start + 8)
-                number: i64 = -1 if torn else plan_of(data, start)
+                number: i64 = -1 if damaged else plan_of(data, start)
                 if number >= 0:
                     plan = PLANS[number]
                     self._update(start, plan, weak)
@@ -141,7 +141,7 @@ class Scan:
                     self._store_seqno()
                     self._start, self._stop = start, stop
                     rows.append(base + start | self._knows)
-                    if not (torn or weak) and is_neighbour(data, start):
+                    if not (damaged or weak) and is_neighbour(data, start):
                         records[at] = self._later(at, show_secrets=show_secrets)
                     else:
                         direction_id = frames.direction_ids[run]
@@ -369,14 +369,14 @@ class FilteredScan(Scan):
         start = stop = self._stop
         weak = run >= 0 and frames.weak[run]
         while at < count:
-            if torn := at >= turn:
+            if damaged := at >= turn:
                 run += 1
                 self._turn_to(run)
                 turn = firsts[run + 1] if run + 1 < runs else count
                 start, data, weak = 0, self._data, frames.weak[run]
-                torn = frames.gaps[run] > 0 or (turn == at + 1 and self._is_damaged(at, data))
+                damaged = frames.gaps[run] > 0 or (turn == at + 1 and self._is_damaged(at, data))
             stop = start + HEADER_LENGTH + be32(data, start + 8)
-            if torn or weak:
+            if damaged or weak:
                 break
             treatment = _treatment(data, start, opcodes, vbuckets)
             if treatment in (DECODED, WANTED):

@@ -79,7 +79,7 @@ class ChangedFrame(NamedTuple):
     differs: tuple[str, ...]  #: names of header fields; key and value are the body
 
     @property
-    def torn(self) -> str:
+    def incomplete_in(self) -> str:
         """Return whether A, and whether B, lacks bytes of it."""
         return "".join(name for name, row in (("A", self.a), ("B", self.b)) if row["marks"] & NOT_WHOLE)
 

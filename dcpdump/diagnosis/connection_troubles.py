@@ -218,9 +218,9 @@ def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble
 
 def loss_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield what is missing of connections, and of the captures themselves."""
-    torn = [each for each in evidence.connections if each.lossy and not each.carved]
-    if torn:
-        yield _lost(evidence, torn)
+    lossy = [each for each in evidence.connections if each.lossy and not each.carved]
+    if lossy:
+        yield _lost(evidence, lossy)
     if evidence.damage or evidence.drops:
         faults = [f"{each.file}: {each.damage[0]}" for each in evidence.health if each.damage]
         said = [counted(evidence.damage, "fault")] if evidence.damage else []
@@ -244,10 +244,10 @@ def loss_troubles(evidence: Evidence) -> Iterator[Trouble]:
         )
 
 
-def _lost(evidence: Evidence, torn: list[ConnectionState]) -> Trouble:
-    missed = reduce(Missed.plus, (each.missing for each in torn))
-    worst = sorted(torn, key=lambda each: -each.missing.lost)
-    names, sender = words.named(worst, evidence.several), _sender(torn[0]) if len(torn) == 1 else ""
+def _lost(evidence: Evidence, lossy: list[ConnectionState]) -> Trouble:
+    missed = reduce(Missed.plus, (each.missing for each in lossy))
+    worst = sorted(lossy, key=lambda each: -each.missing.lost)
+    names, sender = words.named(worst, evidence.several), _sender(lossy[0]) if len(lossy) == 1 else ""
     if missed.gaps:
         amount, verb = measured(missed.lost, missed.unknown), "is" if missed[:3] == (1, 1, 0) else "are"
         text = f"{amount} of {names} {verb} not in the capture ({counted(missed.gaps, 'gap')}{sender})"
@@ -263,10 +263,10 @@ def _lost(evidence: Evidence, torn: list[ConnectionState]) -> Trouble:
         on("conns", (each.number for each in worst[: words.LISTED])),
         detail,
         "bytes-lost",
-        sum(each.losses for each in torn),
+        sum(each.losses for each in lossy),
         tuple(each.number for each in worst),
         frames=tuple(each.lost.frame for each in worst if each.lost.frame)[: words.NAMED],
-        ts_ns=min((side.lost_ns for each in torn for side in each.sides if side.lost_ns is not None), default=None),
+        ts_ns=min((side.lost_ns for each in lossy for side in each.sides if side.lost_ns is not None), default=None),
     )
 
 

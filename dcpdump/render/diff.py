@@ -162,7 +162,7 @@ def _evidence(row: _Frame) -> str:
     if isinstance(frame, OnlyFrame):
         return why(frame.cause, frame.of, frame.lost)
     text = f"frame {int(frame.b['frame'])} of B differs in {', '.join(frame.differs)}"
-    return text + (f": bytes of it were not captured in {' and '.join(frame.torn)}" if frame.torn else "")
+    return text + (f": bytes of it were not captured in {' and '.join(frame.incomplete_in)}" if frame.incomplete_in else "")
 
 
 def _of_row(get: Callable[[Any], Any]) -> Callable[[_Frame], Any]:
@@ -209,7 +209,7 @@ CHANGED = ColumnSet[_Frame](
     _F("other_frame", lambda row: int(row[1].b["frame"])),
     *_ROW,
     *of("differs=1.differs"),
-    _F("whole?", lambda row: False if row[1].torn else None),
+    _F("whole?", lambda row: False if row[1].incomplete_in else None),
     type="changed",
 )
 

@@ -211,7 +211,7 @@ class _Survey(PacketSurvey):
 
     def __init__(self, limits: Limits) -> None:
         super().__init__(limits, show_secrets=True)
-        self.torn: dict[int, list[tuple[int, int]]] = {}  #: by stream: ranges
+        self.cut_ranges: dict[int, list[tuple[int, int]]] = {}  #: by stream
         self.joined_late: set[int] = set()  #: streams whose capture begins in their middle
         self.framed: set[int] = set()  #: streams with frames, and so of our protocol
 
@@ -227,7 +227,7 @@ class _Survey(PacketSurvey):
                 continue
             if cut.why is Why.TORN_HEADER or (not cut.offset and number not in self.joined_late):
                 stop = cut.offset + min(cut.length, HEADER_LENGTH)
-                self.torn.setdefault(number, []).append((cut.offset, stop))
+                self.cut_ranges.setdefault(number, []).append((cut.offset, stop))
         return super()._records(conversation, direction, cuts)
 
 
@@ -296,7 +296,7 @@ class Redaction:
     def _content(self, stream: int, offset: int, payload: bytes) -> bytes:
         """Return the replacement of a stream's payload at an offset."""
         out = bytearray(self._spill.get(stream, offset, offset + len(payload)))
-        for first, last in self.dissector.torn.get(stream, ()) if stream in self.dissector.framed else ():
+        for first, last in self.dissector.cut_ranges.get(stream, ()) if stream in self.dissector.framed else ():
             start, end = max(first - offset, 0), min(last - offset, len(payload))
             if start < end:
                 out[start:end] = payload[start:end]
