@@ -199,7 +199,7 @@ class Single(NamedTuple):
     row: int
     direction_id: int
     ts_ns: int  #: NO_TIME where it has none
-    data: bytes  #: its bytes; empty for a frame in ``alone``
+    data: bytes  #: its bytes; empty for a frame in ``singles``
 
 
 def rises(frames: Frames) -> bool:
@@ -215,10 +215,10 @@ def rises(frames: Frames) -> bool:
     return True
 
 
-def runs_of(frames: Frames, alone: list[int], *, with_rules: bool) -> list[RowRun | Single]:
-    """Return frames in their order, documents as runs. ``alone``: rows that must not be in runs.
+def runs_of(frames: Frames, singles: list[int], *, with_rules: bool) -> list[RowRun | Single]:
+    """Return frames in their order, documents as runs. ``singles``: rows that must not be in runs.
 
-    ``with_rules``: runs have only plain documents, and no markers. ``alone`` has the frames that are incomplete, were
+    ``with_rules``: runs have only plain documents, and no markers. ``singles`` has the frames that are incomplete, were
     found on weak evidence, or follow missing bytes; frames without a time are in no run either.
     """
     bounds, times = frames.bounds, frames.times
@@ -229,8 +229,8 @@ def runs_of(frames: Frames, alone: list[int], *, with_rules: bool) -> list[RowRu
     bound: i64 = 0  # and the end of what it completed,
     ts: i64 = NO_TIME  # and when
     timed = False
-    passed: i64 = 0  # index in ``alone``
-    stands: i64 = alone[0] if alone else -1
+    passed: i64 = 0  # index in ``singles``
+    single: i64 = singles[0] if singles else -1
     for number, data in enumerate(frames.pieces):
         turn: i64 = frames.firsts[number + 1] if number + 1 < len(frames.firsts) else count
         base: i64 = frames.begins[number]
@@ -250,17 +250,17 @@ def runs_of(frames: Frames, alone: list[int], *, with_rules: bool) -> list[RowRu
                 timed = when is not None
                 ts = NO_TIME if when is None else when
             kind: i64 = _KINDS[data[start + 1]]
-            if kind and at != stands and not (timed and (not with_rules or is_plain(data, start))):
+            if kind and at != single and not (timed and (not with_rules or is_plain(data, start))):
                 kind = 0
-            if at == stands or not kind:
+            if at == single or not kind:
                 runs.end(at)
                 opaque = -1
-                runs.stand(at, start, 0 if at == stands else length, ts)
-                leads = timed and not with_rules and at != stands and data[start + 1] == DCP_SNAPSHOT_MARKER
+                runs.stand(at, start, 0 if at == single else length, ts)
+                leads = timed and not with_rules and at != single and data[start + 1] == DCP_SNAPSHOT_MARKER
                 lead = start if leads else -1
-                if at == stands:
+                if at == single:
                     passed += 1
-                    stands = alone[passed] if passed < len(alone) else -1
+                    single = singles[passed] if passed < len(singles) else -1
             else:
                 this, either = be32(data, start + 12), be16(data, start + 6)
                 if this != opaque or either != vbucket or ts < before or not runs.has_id_of(start):

@@ -117,7 +117,7 @@ class Comparison:
             there, back = (compared(a, b, each, pair.direction_in_b(each)) for each in ways)
             self.linked.append(Linked(pair, (there, back), clock(there.later, back.later)))
         #: connections only in A, and only in B
-        self.alone = (
+        self.unpaired = (
             sorted(set(a.connections) - {each.pair.a for each in self.linked}),
             sorted(set(b.connections) - {each.pair.b for each in self.linked}),
         )
@@ -125,12 +125,12 @@ class Comparison:
     @property
     def differs(self) -> bool:
         """Return whether the captures differ in a frame."""
-        return any(self.alone) or any(each.differs for each in self.linked)
+        return any(self.unpaired) or any(each.differs for each in self.linked)
 
     @property
     def unrelated(self) -> bool:
         """Return whether both captures have connections, but none in common."""
-        return not self.linked and all(self.alone)
+        return not self.linked and all(self.unpaired)
 
     def last_seqnos(self, way: Way) -> list[LastSeqno]:
         """Return the streams of a direction with different last seqnos, by vbucket."""

@@ -259,7 +259,7 @@ class DiffRows:
             yield from self._details(each)
             yield Line(LineKind.PLAIN, "")
         for side in (0, 1):
-            for alone in found.alone[side]:
+            for alone in found.unpaired[side]:
                 where = f"{_NAMES[side]} c{alone} {self._between(side, alone)}"
                 frames = counted(found.sides[side].frames_of(alone), "frame")
                 yield Line(LineKind.PROBLEM, f"{where}: only in {_NAMES[side]}, {frames}")
@@ -275,7 +275,7 @@ class DiffRows:
         parts = [f"{total[name]:,} {text}" for name, text in _TOTALS.items() if total[name] or name == "both"]
         alone = [
             f"{counted(len(numbers), 'connection')} only in {_NAMES[of]}"
-            for of, numbers in enumerate(found.alone)
+            for of, numbers in enumerate(found.unpaired)
             if numbers
         ]
         return Line(LineKind.PROBLEM, f"frames: {', '.join(parts)} · {', '.join([pairs, *alone])}")
@@ -348,7 +348,7 @@ class DiffRows:
             for frame in self._frames(each):
                 yield (CHANGED if isinstance(frame, ChangedFrame) else ONLY).object((each, frame))
         for side in (0, 1):
-            for alone in found.alone[side]:
+            for alone in found.unpaired[side]:
                 src, dst = self._ends(side, alone)
                 row = {"only_in": _NAMES[side], "connection": alone, "src": src, "dst": dst}
                 yield ALONE.object(row | {"frames": found.sides[side].frames_of(alone)})
@@ -370,7 +370,7 @@ class DiffRows:
                 for name, count in zip(_TOTALS, counts, strict=True):
                     out[name] += count
         for side, name in enumerate(("only_a", "only_b")):
-            out[name] += sum(self._found.sides[side].frames_of(number) for number in self._found.alone[side])
+            out[name] += sum(self._found.sides[side].frames_of(number) for number in self._found.unpaired[side])
         return out
 
 
