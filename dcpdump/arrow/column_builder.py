@@ -152,7 +152,7 @@ class ColumnBuilder:
         self._numbers: dict[str, tuple[Array, Array]] = {}
         self._codes: dict[str, Array] = {}
         self._picked: dict[str, tuple[Array, list[pa.Array]]] = {}
-        self._whole: dict[str, Array] = {}
+        self._complete: dict[str, Array] = {}
 
     def has(self, *names: str) -> bool:
         """Return whether any of these columns is to be built."""
@@ -160,7 +160,7 @@ class ColumnBuilder:
 
     def all(self, name: str, values: Array) -> None:
         """Fill a column of numbers."""
-        self._whole[name] = values
+        self._complete[name] = values
 
     def numbers(self, name: str, rows: Array, values: Any) -> None:
         """Put numbers into some rows; times in the column's own unit."""
@@ -220,8 +220,8 @@ class ColumnBuilder:
 
     def _array(self, field: pa.Field) -> pa.Array:
         name, kind = field.name, field.type
-        if name in self._whole:
-            return numbers_of(self._whole[name], kind)
+        if name in self._complete:
+            return numbers_of(self._complete[name], kind)
         if name in self._numbers:
             return numbers_of(self._numbers[name][0], kind, self._numbers[name][1])
         if name in self._codes:

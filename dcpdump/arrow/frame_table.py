@@ -167,8 +167,8 @@ class Values:
         for row in np.flatnonzero(self.faulty & part.knows(UNDERLYING)).tolist():
             start, end = int(self._end[row]), int(self._end[row] + self.length[row])
             self._bodies[row] = open_rest(part.data[start:end], int(header.datatype[row]))
-        self.whole = self.total.copy()  #: values for columns: decompressed, without xattrs
-        self.whole[list(self._bodies)] = [len(body.value) for body in self._bodies.values()]
+        self.shown_lengths = self.total.copy()  #: of values in columns: decompressed, without xattrs
+        self.shown_lengths[list(self._bodies)] = [len(body.value) for body in self._bodies.values()]
 
     # -- what is not as its datatype says ---------------------------------------------------------------
 
@@ -380,7 +380,7 @@ class FrameTable:
             keep[planned] = good
         keep[rows] = False
         undecided = wanted.undecided(part)
-        keep[undecided] = [wanted.whole.accepts(part.record(row)) for row in undecided]
+        keep[undecided] = [wanted.frame_filter.accepts(part.record(row)) for row in undecided]
         return keep, values
 
     # -- filling ----------------------------------------------------------------------------------------
@@ -460,12 +460,12 @@ class FrameTable:
         if len(keyed) and columns.has("key_hex"):
             columns.pick("key_hex", position[keyed], hexed(values.wire_keys(keyed)))
         valued = rows[values.total[rows] > 0]
-        columns.numbers("value_length", position[valued], values.whole[valued])
+        columns.numbers("value_length", position[valued], values.shown_lengths[valued])
         valued = valued[values.length[valued] > 0]
         if len(valued):
             if columns.has("value"):
                 if self._value_bytes is not None:
-                    self.cut += int((values.whole[valued] > self._value_bytes).sum())
+                    self.cut += int((values.shown_lengths[valued] > self._value_bytes).sum())
                 if self._value_bytes != 0:
                     values.put_heads(columns, valued, position, self._value_bytes)
             values.put_xattrs(columns, valued, position)

@@ -65,9 +65,9 @@ HeaderMask = Callable[[FrameRows], Array]
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """The clauses of a filter, as masks. ``whole``: the same filter for records."""
+    """The clauses of a filter, as masks. ``frame_filter``: the same for records."""
 
-    whole: FrameFilter
+    frame_filter: FrameFilter
     header: tuple[HeaderMask, ...] = ()
     any_frame: tuple[HeaderMask, ...] = ()  #: of those, the ones that hold for frames without a plan, too
     seqno: Ranges | None = None
@@ -143,18 +143,18 @@ class Masks:
         return np.array([self.key(blank_record(key)) for key in keys], bool)
 
 
-def masks(texts: Mapping[str, str], whole: FrameFilter, *, window: TimeWindow | None = None) -> Masks:
+def masks(texts: Mapping[str, str], frame_filter: FrameFilter, *, window: TimeWindow | None = None) -> Masks:
     """Parse the options of a filter, by name; ``whole`` was made from the same options."""
     header = tuple(build(texts[name]) for name, build in _HEADER.items() if name in texts)
     return Masks(
-        whole,
+        frame_filter,
         header,
         tuple(build(texts[name]) for name, build in _HEADER.items() if name in texts and name in _OF_ANY_FRAME),
         parse_ranges("--seqno", texts["seqno"]) if "seqno" in texts else None,
         collection_choice(texts["collection"]) if "collection" in texts else None,
         clauses.by_key(texts["key"]) if "key" in texts else None,
         window,
-        clauses.with_problems in whole.clauses,
+        clauses.with_problems in frame_filter.clauses,
         "vbucket" in texts,
         "latency" in texts,
     )
@@ -268,7 +268,7 @@ def _overlap(ranges: Ranges, start: Array, end: Array) -> Array:
 
 def wanted_rows(part: Part, wanted: Masks) -> Sequence[int]:
     """Return the rows that pass a filter. Rows that headers and fields exclude are decoded no further."""
-    if not wanted.whole.clauses:
+    if not wanted.frame_filter.clauses:
         return range(len(part))
     keep = wanted.by_header(part)
     taken = keep & False
@@ -276,10 +276,10 @@ def wanted_rows(part: Part, wanted: Masks) -> Sequence[int]:
         taken[group.rows] = wanted.by_fields(group)
     rows: list[int] = (keep & taken).nonzero()[0].tolist()
     if wanted.problems:
-        rows = [row for row in rows if wanted.whole.accepts(part.record(row))]
+        rows = [row for row in rows if wanted.frame_filter.accepts(part.record(row))]
     elif wanted.key is not None or wanted.collection is not None:
         rows = _with_keys(part, wanted, (keep & taken).nonzero()[0])
-    others = [row for row in wanted.undecided(part) if wanted.whole.accepts(part.record(row))]
+    others = [row for row in wanted.undecided(part) if wanted.frame_filter.accepts(part.record(row))]
     return sorted(rows + others) if others else rows
 
 
@@ -293,6 +293,6 @@ def _with_keys(part: Part, wanted: Masks, rows: Array) -> list[int]:
         spans = zip(keys.logical[there].tolist(), keys.end[there].tolist(), strict=True)
         good[there] = wanted.by_key([part.data[start:end] for start, end in spans])
     for at in (~keys.sound).nonzero()[0].tolist():
-        good[at] = wanted.whole.accepts(part.record(int(rows[at])))
+        good[at] = wanted.frame_filter.accepts(part.record(int(rows[at])))
     found: list[int] = rows[good].tolist()
     return found

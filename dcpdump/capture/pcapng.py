@@ -124,9 +124,9 @@ class Pcapng:
                 if not self._resume_after(fault):
                     return
                 continue
-            whole = have >= length
-            end = window.at + (length - 4 if whole else have)
-            packet = self._read(kind, length, window.data[window.at + 8 : end], whole)
+            complete = have >= length
+            end = window.at + (length - 4 if complete else have)
+            packet = self._read(kind, length, window.data[window.at + 8 : end], complete)
             window.at += min(length, have)
             if packet is not None:
                 yield packet
@@ -188,13 +188,13 @@ class Pcapng:
         health.hurt(at, health.packets + 1, what, "any block after it")
         return False
 
-    def _read(self, kind: int, length: int, body: bytes, whole: bool) -> Packet | None:
+    def _read(self, kind: int, length: int, body: bytes, complete: bool) -> Packet | None:
         """Read a block's body, which may be incomplete at the end of the file."""
         health, where = self._health, self._window.offset
         section = self._section
         if kind in (PACKET, OLD_PACKET, SIMPLE_PACKET) and len(body) >= FIXED[kind]:
-            return self._packet(kind, body, whole)
-        if not whole:
+            return self._packet(kind, body, complete)
+        if not complete:
             there = 8 + len(body)
             what = f"the block at byte {where:,} is cut short: {length:,} bytes promised, {there:,} there"
             health.hurt(where, health.packets + 1, what, "this block and any after it")
@@ -212,7 +212,7 @@ class Pcapng:
             health.note(f"blocks of the unknown type 0x{kind:08x} were passed over")
         return None
 
-    def _packet(self, kind: int, body: bytes, whole: bool) -> Packet | None:
+    def _packet(self, kind: int, body: bytes, complete: bool) -> Packet | None:
         """Return the packet of a packet block; None where it cannot be read."""
         health, section, where = self._health, self._section, self._window.offset
         units: int | None = None
@@ -239,7 +239,7 @@ class Pcapng:
             health.hurt(where, health.packets + 1, what, "this packet")
             return None
         health.packets += 1
-        damage = self._shortage(length, space, whole)
+        damage = self._shortage(length, space, complete)
         if length > PACKET_USUAL:
             health.warn(f"a packet has more than {PACKET_USUAL:,} bytes")
         if kind == OLD_PACKET and lost != 0xFFFF:
@@ -259,14 +259,14 @@ class Pcapng:
             ns = None
         return Packet(health.packets, ns, interface.link_type, data, wire, health.file, damage, number)
 
-    def _shortage(self, length: int, space: int, whole: bool) -> str:
+    def _shortage(self, length: int, space: int, complete: bool) -> str:
         """Report a packet, a part of which is missing, or whose file ends in it; return the damage, or ""."""
         health, where = self._health, self._window.offset
         name = f"packet {health.packets} (byte {where:,})"
-        if whole and length > space:
+        if complete and length > space:
             what = f"{name} says it has {length:,} bytes, and its block has room for {space:,}"
             return health.hurt(where, health.packets, what, f"{length - space:,} bytes")
-        if whole:
+        if complete:
             return ""
         if length > space:
             what = f"{name} is cut short: {length:,} bytes promised, {space:,} there"

@@ -96,15 +96,15 @@ class Rewriter:
     def _packet(self, block: bytes, data: bytes) -> bytes:
         kind, length = unpack_from(self._order + "II", block)
         start = 8 + FIXED[kind]
-        whole = length <= len(block)
-        available = len(block) - start - (4 if whole else 0)
+        complete = length <= len(block)
+        available = len(block) - start - (4 if complete else 0)
         if kind == SIMPLE_PACKET:
             captured = len(data)
         else:
             (captured,) = unpack_from(self._order + "I", block, start - 8)
         captured = min(captured, available)
         body = data + _check_sequence(block[start : start + captured], data)
-        if not whole:
+        if not complete:
             return block[:start] + body
         body += bytes(-len(body) % 4)
         after = start + len(body)

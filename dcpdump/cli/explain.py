@@ -45,7 +45,7 @@ _TEXTS = ("table", "grid", "line")
         option("-q, --quiet", "Do not say in which form the bytes came."),
     ],
     rows=[EXPLAINED],
-    whole=_TEXTS,
+    uncut=_TEXTS,
 )
 def explain(asked: Invocation, text: tuple[str, ...], source: str | None, form: str | None) -> int:
     """Annotate pasted bytes: hex, dumps, the specification's grids, literals of many languages, packets, base64.

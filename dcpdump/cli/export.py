@@ -74,7 +74,7 @@ FORMATS = ("parquet", "arrow", "csv")
         option("-j, --jobs N", "Threads and processes; default: the cores."),
         "summary NO-SUMMARY",
     ],
-    whole=FORMATS,
+    uncut=FORMATS,
 )
 def export(asked: Invocation, schema: bool, tables: tuple[str, ...], jobs: int | None) -> int:
     """Write the frames of captures as columns: tables for DuckDB, pandas, Polars, Spark.

@@ -334,7 +334,7 @@ class GroupedCommand(BriefHelp):
         *,
         rows: "Rows" = (),
         schema: Callable[[], Any] | None = None,
-        whole: Collection[str] = (),
+        uncut: Collection[str] = (),
     ) -> None:
         names = function.__code__.co_varnames[: function.__code__.co_argcount]
 
@@ -342,7 +342,7 @@ class GroupedCommand(BriefHelp):
             if "asked" in names:
                 from dcpdump.cli.options import Invocation
 
-                options["asked"] = Invocation(dict(options), whole)
+                options["asked"] = Invocation(dict(options), uncut)
             return function(**{name: options[name] for name in names})
 
         own = [each for each in params if isinstance(each, click.Parameter)]

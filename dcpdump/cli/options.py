@@ -380,10 +380,10 @@ def named(*params: click.Parameter | str) -> list[click.Parameter]:
 class Invocation:
     """What a command is asked for: its options, and what they mean together, worked out where it is first needed.
 
-    ``whole``: the formats in which values are shown whole by default.
+    ``uncut``: the formats in which values are not cut by default.
     """
 
-    def __init__(self, options: dict[str, Any], whole: Collection[str] = ()) -> None:
+    def __init__(self, options: dict[str, Any], uncut: Collection[str] = ()) -> None:
         self.options = options
         self.captures: tuple[str, ...] = options.get("captures", ())  #: as they are named
         self.order: Callable[[Iterable[Any]], list[Any]] = list  #: of rows
@@ -394,7 +394,7 @@ class Invocation:
         self.salvage: bool = options.get("salvage", False)
         self.memory: int = options.get("memory", DEFAULT.memory)
         given = options.get("value_bytes")
-        shown = (-1 if self.format in whole else DEFAULT_VALUE_BYTES) if given is None else given
+        shown = (-1 if self.format in uncut else DEFAULT_VALUE_BYTES) if given is None else given
         self.value_bytes: int | None = None if shown < 0 else shown
 
     def validate(self) -> None:

@@ -107,7 +107,7 @@ class Job:
         "show-secrets REDACTION",
         option("-q, --quiet", "No progress, and no summary."),
     ],
-    whole=("",),
+    uncut=("",),
 )
 def pipeline(
     asked: Invocation,
@@ -184,7 +184,7 @@ def run(job: Job, engine: str) -> int:
         tables = {*job.tables, *(("index",) if options["keep_index"] else ())}
         output.publish(outcome.written, tables, [each.name for each in some])
     job.sum_up(outcome)
-    return ExitCode.DONE if outcome.whole else ExitCode.DAMAGED
+    return ExitCode.DONE if outcome.complete else ExitCode.DAMAGED
 
 
 @contextmanager
@@ -228,7 +228,7 @@ def follow(job: Job, engine: str) -> int:
         watch = FolderWatch(named, job.output, job.decoding, options["chain"], options["idle"])
         with saying_what_is_left(lambda: _watched(captures, job.output)):
             for number, count, outcome in watch.batches(tasks, options["duration"]):
-                hurt |= not outcome.whole
+                hurt |= not outcome.complete
                 captures += count
                 say(*_problems(outcome))
                 job.sum_up(outcome, f"batch {number}: ")

@@ -56,7 +56,7 @@ def read(asked: Invocation, context: int | None, jobs: int | None) -> int:
         if context is not None:
             output = ContextOutput(asked, sink, context, several=several)
         numbers = None if context is not None else chosen.numbers
-        dissection = _dissection(asked, numbers, whole=context is not None)
+        dissection = _dissection(asked, numbers, all_frames=context is not None)
         source.block_bytes = dissection.block_bytes
         last = None if numbers is None else numbers.last
         reading = Reading(source, dissection, output, sink, last=last)
@@ -69,10 +69,10 @@ def read(asked: Invocation, context: int | None, jobs: int | None) -> int:
         return status
 
 
-def _dissection(asked: Invocation, numbers: Ranges | None, *, whole: bool) -> BlockDissector[Any]:
-    """Return the dissection that suits what is chosen: into all frames (``whole``), or only those that may be."""
+def _dissection(asked: Invocation, numbers: Ranges | None, *, all_frames: bool) -> BlockDissector[Any]:
+    """Return the dissection that suits what is chosen: into all frames (``all_frames``), or only those that may be."""
     chosen = asked.frames
-    wanted = None if whole or with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
+    wanted = None if all_frames or with_problems in chosen.filter.clauses else wanted_of(chosen.texts)
     if wanted is not None:
         return asked.dissect(partial(Picker, wanted))
     return asked.dissect(Dissection if numbers is None else partial(NumberPicker, numbers))

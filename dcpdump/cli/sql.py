@@ -49,7 +49,7 @@ def _schema() -> Any:
         "output force show-secrets REDACTION salvage align keylog memory ONE-JOB summary NO-SUMMARY",
     ],
     schema=_schema,
-    whole=FORMATS,
+    uncut=FORMATS,
 )
 def sql(asked: Invocation, words: tuple[str, ...], interactive: bool) -> int:
     """Ask captures in SQL: the tables frames, streams, gaps, findings and files, straight from the packets.

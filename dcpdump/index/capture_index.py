@@ -96,7 +96,7 @@ def _by_parts(view: _ColumnRows, replay: Replay, wanted: Masks, sure: Array, uns
         found = sure[at:stop].copy()
         if wanted.header_only:
             asked = np.flatnonzero(unsure[at:stop]) + at + view.first - part.first
-            rows: Sequence[int] = [row for row in asked.tolist() if wanted.whole.accepts(part.record(row))]
+            rows: Sequence[int] = [row for row in asked.tolist() if wanted.frame_filter.accepts(part.record(row))]
         else:
             rows = wanted_rows(part, wanted)
         numbers = np.array(rows, np.int64) + part.first

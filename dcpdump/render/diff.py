@@ -162,7 +162,9 @@ def _evidence(row: _Frame) -> str:
     if isinstance(frame, OnlyFrame):
         return why(frame.cause, frame.of, frame.lost)
     text = f"frame {int(frame.b['frame'])} of B differs in {', '.join(frame.differs)}"
-    return text + (f": bytes of it were not captured in {' and '.join(frame.incomplete_in)}" if frame.incomplete_in else "")
+    return text + (
+        f": bytes of it were not captured in {' and '.join(frame.incomplete_in)}" if frame.incomplete_in else ""
+    )
 
 
 def _of_row(get: Callable[[Any], Any]) -> Callable[[_Frame], Any]:

@@ -48,7 +48,7 @@ class Outcome:
     left: dict[str, str] = field(default_factory=dict)  #: by chain, the file with its checkpoint, if more will follow
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Return whether nothing is missing and nothing is damaged."""
         hurt = self.lost.gaps or self.skipped_bytes or self.conflicts
         return not hurt and all(row["status"] == OK for row in self.files)

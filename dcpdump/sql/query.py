@@ -58,7 +58,7 @@ class _Reader:
         self._moment = moment
         self._tables: list[str] = []
         self._names: set[str] = set()
-        self._whole = False  # all columns of all tables are needed
+        self._all_columns = False  # all columns of all tables are needed
         self._taken: set[str] = set()  # the tables of which all columns are needed
         self._aliases: dict[str, set[str]] = {}  # of each table
         self._last_names: set[str] = set()  # the names in a query; of a table, if it uses complete rows
@@ -81,7 +81,11 @@ class _Reader:
     def _columns(self, table: str) -> frozenset[str]:
         """Return the columns of a table that the query needs; the first always, as batches have no rows without."""
         columns = self._schemas[table]
-        if self._whole or table in self._taken or not self._aliases.get(table, set()).isdisjoint(self._last_names):
+        if (
+            self._all_columns
+            or table in self._taken
+            or not self._aliases.get(table, set()).isdisjoint(self._last_names)
+        ):
             return columns
         return (columns & self._names) | {self._first[table]}
 
@@ -104,25 +108,25 @@ class _Reader:
             self._last_names.add(names[-1])
         elif expression in ("SUBQUERY", "POSITIONAL_REFERENCE"):
             self._streamed = False  # it may be evaluated more than once
-            self._whole |= expression == "POSITIONAL_REFERENCE"
+            self._all_columns |= expression == "POSITIONAL_REFERENCE"
         elif (
             expression is None and isinstance(kind, str) and not kind.endswith("_MODIFIER") and "null_order" not in node
         ):
             self._streamed &= kind in _STREAMED
-            self._whole |= kind not in _UNDERSTOOD
+            self._all_columns |= kind not in _UNDERSTOOD
             if kind == "SELECT_NODE":
                 self._select(node)
             elif kind == "BASE_TABLE":
                 self._refer(node)
             elif kind == "SHOW_REF" and node.get("show_type") not in _EXPLAINED:
                 self._refer(node)  # SUMMARIZE has a name or a query, depending on the version
-                self._whole = True
+                self._all_columns = True
             elif kind == "JOIN":
                 self._names.update(str(each).lower() for each in node["using_columns"])
-                self._whole |= node["ref_type"] == "NATURAL"
+                self._all_columns |= node["ref_type"] == "NATURAL"
             elif kind == "TABLE_FUNCTION" and node["function"]["function_name"].lower() in _DYNAMIC:
                 self._tables += self._schemas
-                self._whole = True
+                self._all_columns = True
                 self._hints.append({})
         self._held |= expression == "WINDOW" or _holds_all(node)
         if "cte_map" in node and node["cte_map"]["map"]:

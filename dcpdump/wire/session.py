@@ -47,7 +47,7 @@ class OutstandingState(TypedDict):
 
     requests: list[RequestState]  #: oldest first
     early: dict[RequestKey, int]  #: responses that came before their requests
-    whole: bool  #: every request is captured, so that responses may come before their requests
+    knows_all: bool  #: every request is captured, so that responses may come before their requests
 
 
 def _is_alone(opcode: int) -> bool:
@@ -75,14 +75,14 @@ class SessionRequest(NamedTuple):
 class Outstanding:
     """Queues of requests, one for each direction, opcode and opaque, with a bound over all."""
 
-    __slots__ = ("_asked", "_early", "_queues", "_serial", "_sure", "_whole")
+    __slots__ = ("_asked", "_early", "_knows_all", "_queues", "_serial", "_sure")
 
     def __init__(self) -> None:
         self._asked: dict[int, tuple[RequestKey, SessionRequest]] = {}  # by serial number: the oldest first
         self._queues: dict[RequestKey, list[int]] = {}
         self._serial = 0
         self._sure = 0  # the responses to requests before this one may have been lost
-        self._whole = False  # responses that were captured before their requests
+        self._knows_all = False  # responses that were captured before their requests
         self._early: dict[RequestKey, int] = {}  # how many these are
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class Outstanding:
             for serial, (key, asked) in self._asked.items()
             if serial >= self._sure or len(self._queues[key]) == 1
         ]
-        return {"requests": requests, "early": dict(self._early), "whole": self._whole}
+        return {"requests": requests, "early": dict(self._early), "knows_all": self._knows_all}
 
     def restore(self, state: OutstandingState) -> None:
         """Continue from a state."""
@@ -103,11 +103,11 @@ class Outstanding:
             self.ask((way, opcode, opaque), SessionRequest(number, ts_ns, vbucket))
             if doubtful:
                 self.lose()
-        self._early, self._whole = dict(state["early"]), state["whole"]
+        self._early, self._knows_all = dict(state["early"]), state["knows_all"]
 
     def begin(self) -> None:
         """Assume that from here on all requests are captured, and that earlier ones were answered."""
-        self._whole = True
+        self._knows_all = True
 
     def ask(self, key: RequestKey, asked: SessionRequest) -> None:
         """Note a request; one whose response came before it does not wait."""
@@ -137,7 +137,7 @@ class Outstanding:
     def answer(self, key: RequestKey) -> SessionRequest | None:
         """Note a response, and return the request that it answers."""
         found = self._answer_first(key)
-        if found is None and self._whole and key[1] in PAIRED and len(self._early) < _EARLY:
+        if found is None and self._knows_all and key[1] in PAIRED and len(self._early) < _EARLY:
             self._early[key] = self._early.get(key, 0) + 1
         return found
 
@@ -158,7 +158,7 @@ class Outstanding:
 
     def _doubt(self) -> None:
         """Assume that a response without a request may answer an unknown one."""
-        self._whole = False
+        self._knows_all = False
         self._early.clear()
 
     def _answer_first(self, key: RequestKey) -> SessionRequest | None:

@@ -101,7 +101,7 @@ def test_captures_are_decoded_as_they_are_closed_and_a_restart_continues(folder:
         for name in names:
             put(folder / "n1", name, data=(source / name).read_bytes())
         done = watch(folder, out)
-        assert [(number, count, outcome.whole) for number, count, outcome in done] == (
+        assert [(number, count, outcome.complete) for number, count, outcome in done] == (
             [(number - (number > 2), len(names), True)] if names else []
         )
     run(f"dcpdump export {folder} -o {tmp_path}/export -q")
@@ -138,7 +138,7 @@ def test_a_batch_that_was_not_done_is_done_again_and_what_comes_late_is_said(
     assert (found(out, "frames"), len(found(out, "files"))) == (before, 2)
     put(folder, "late.pcap", data=(source / "node-000.pcap").read_bytes())
     ((number, _, late),) = watch(folder, out)
-    assert (number, late.whole) == (1, False)
+    assert (number, late.complete) == (1, False)
     statuses = [(Path(row["file"]).name, row["status"]) for row in found(out, "files")]
     assert statuses == [("late.pcap", "late"), ("node-000.pcap", "ok"), ("node-001.pcap", "ok")]
     assert found(out, "frames") == before
