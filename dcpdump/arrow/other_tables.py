@@ -119,9 +119,9 @@ class Judging:
         self._engine = RuleEngine(self.fold.add, RULES if rules else (), self.ledger, shown=SHOWN)
         self._redactor, self._evicting = redactor, evicting
 
-    def meet(self, block: Block) -> None:
+    def observe(self, block: Block) -> None:
         """Note a block of packets, before its parts."""
-        self._feed.meet(block)
+        self._feed.observe(block)
 
     def feed(self, parts: Sequence[Part]) -> None:
         """Judge the parts of a block, before the dissection's gaps are cleared."""
@@ -174,12 +174,12 @@ class OtherTables:
         """Return whether a table needs every frame."""
         return self._judging is not None
 
-    def meet(self, block: Block) -> None:
+    def observe(self, block: Block) -> None:
         """Count packets."""
         self._last_ns = block.where(-1).ts_ns
         self._files.feed(block)
         if self._judging is not None:
-            self._judging.meet(block)
+            self._judging.observe(block)
 
     def feed(self, parts: Sequence[Part]) -> list[tuple[str, pa.RecordBatch]]:
         """Judge frames, before the dissection's gaps are cleared; return rows of gaps and of forgotten streams."""

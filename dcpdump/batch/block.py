@@ -259,7 +259,7 @@ class TimeSpan:
         self.back_ns = 0  #: by how much
         self._before: int | None = None
 
-    def meet(self, block: Block) -> None:
+    def observe(self, block: Block) -> None:
         """Note the times of a block's packets."""
         if block.span is None:
             return

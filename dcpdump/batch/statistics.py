@@ -195,7 +195,7 @@ class Statistics:
     documents: "Sequence[HotKey]" = ()  #: and those of them that are to be shown
     _letters: int = 0  #: of names of clients
 
-    def meet(self, part: Part) -> None:
+    def learn_clients(self, part: Part) -> None:
         """Learn from the frames of a part, counted or not, who the clients of connections are."""
         for row in np.flatnonzero(_SETUP[part.header.opcode]).tolist():
             record = part.record(row)

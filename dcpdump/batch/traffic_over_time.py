@@ -47,7 +47,7 @@ class Axis:
         self.step_ns = _FIRST_STEP
         self.used = 0  #: steps
 
-    def meet(self, first_ns: int, last_ns: int) -> None:
+    def cover(self, first_ns: int, last_ns: int) -> None:
         """Cover a range of time; the steps double as often as needed."""
         if self.origin_ns is None:
             self.origin_ns = first_ns
@@ -61,7 +61,7 @@ class Axis:
     def extend(self, last_ns: int) -> None:
         """Extend the steps up to a time, unless there are none: silence at the end is shown too."""
         if self.origin_ns is not None:
-            self.meet(self.origin_ns, last_ns)
+            self.cover(self.origin_ns, last_ns)
 
     def steps(self, times: Array) -> Array:
         """Return the steps of times that are covered."""
@@ -151,7 +151,7 @@ class TrafficOverTime:
         if not len(rows):
             return
         times = part.ts_ns[rows]
-        self.axis.meet(int(times[0]), int(times.max()))
+        self.axis.cover(int(times[0]), int(times.max()))
         steps = self.axis.steps(times)
         numbers = np.array([direction.connection for direction in part.directions], np.int64)[part.direction[rows]]
         self._put_connections(numbers, steps, part.length[rows])

@@ -328,8 +328,8 @@ class LedgerConsumer(Consumer[Any]):
             self.begins_ns = block.begins_ns
             self._times.begin(block.begins_ns)
         self._last_ns = block.where(-1).ts_ns
-        self.times.meet(block)
-        self._feed.meet(block)
+        self.times.observe(block)
+        self._feed.observe(block)
 
     def consume(self, pieces: list[Any]) -> bool:
         """Learn all frames; return False: there are never enough."""

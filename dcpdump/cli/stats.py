@@ -27,7 +27,7 @@ class _Counting(Selected):
     def consume(self, parts: list[Part]) -> bool:
         """Count frames; return whether there are enough."""
         for part in parts:
-            self._found.meet(part)
+            self._found.learn_clients(part)
         return super().consume(parts)
 
 

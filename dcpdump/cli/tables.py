@@ -121,7 +121,7 @@ class QueryReading(Consumer[Piece]):
     def observe(self, block: Block) -> None:
         """Set the beginning of the capture, and count packets."""
         self._chosen.begin(block.begins_ns)
-        self._others.meet(block)
+        self._others.observe(block)
 
     def consume(self, pieces: list[Piece]) -> bool:
         """Keep the pieces to make rows of; more are always wanted."""
@@ -311,7 +311,7 @@ class Exporting(ChoosingConsumer[Part]):
     def observe(self, block: Block) -> None:
         """Count packets. The first block sets the beginning of the input, which the processes need."""
         super().observe(block)
-        self._others.meet(block)
+        self._others.observe(block)
         if self._writing is None:
             self._decoding.begin()  # before the thread starts: forked processes would not have it
             self._writing = BackgroundWriter(lambda batch: self._tables.feed("frames", batch), threaded=self._threaded)

@@ -101,7 +101,7 @@ class Indexing:
         captures, unusable = self._opened(secrets)
         timeline = TimelineBlocks(begun_in_time(list(captures.values())), size=options.block_bytes)
         for block in timeline:
-            self._meet(block, timeline)
+            self._observe(block, timeline)
             for pieces in dissection.feed_block(block):
                 yield from self._taken(pieces)
             if dissection.balance.evictions > self._evictions:
@@ -134,11 +134,11 @@ class Indexing:
                 unusable.append({"file": path, "packets": 0, "status": UNUSABLE, "problem": error.what})
         return found, unusable
 
-    def _meet(self, block: Block, timeline: TimelineBlocks) -> None:
+    def _observe(self, block: Block, timeline: TimelineBlocks) -> None:
         if self._begin.begins_ns is None and block.begins_ns is not None:
             self._begin = self._begin._replace(begins_ns=block.begins_ns)
             self._from = self._begin, self._state
-        self._others.meet(block)
+        self._others.observe(block)
         begun = tuple(each[:2] for each in timeline.begun)
         timeline.begun.clear()
         more = self._begun()._replace(packets=len(block), bytes=len(block.data), begun=begun)

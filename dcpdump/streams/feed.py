@@ -132,7 +132,7 @@ class Succession:
         self._joined: set[tuple[str, str]] = set()  # files from which a direction continues into the other
         self._torn: set[tuple[str, str]] = set()  # files between which bytes of a direction are missing
 
-    def meet(self, block: Block) -> None:
+    def observe(self, block: Block) -> None:
         """Note the times of each file."""
         if len(block.files) == 1:
             if block.span is not None:
@@ -482,9 +482,9 @@ class Feed:
         dissection.watch(with_rules=with_rules)
         self._eviction = Eviction(dissection, ledger)
 
-    def meet(self, block: Block) -> None:
+    def observe(self, block: Block) -> None:
         """Note a block of packets, before its parts, so that the ledger knows whether several files are one capture."""
-        self.succession.meet(block)
+        self.succession.observe(block)
 
     def frame_events(self, pieces: Sequence["Piece"]) -> list[FrameEvent]:
         """Add the next pieces, and return the events that the ledger learns next."""
@@ -505,7 +505,7 @@ class Feed:
         self.succession.take(pieces)
         for piece in pieces:
             for direction in piece.directions:
-                self._ledger.meet(direction)
+                self._ledger.note_addresses(direction)
             if len(piece):
                 first_ns, last_ns, rises = piece.times
                 in_order &= first_ns >= self._latest and rises

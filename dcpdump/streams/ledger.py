@@ -345,7 +345,7 @@ class Ledger:
         """How many streams there were, with those that were evicted."""
         return len(self.streams) + self.evicted_streams
 
-    def meet(self, direction: Direction) -> None:
+    def note_addresses(self, direction: Direction) -> None:
         """Note who the ends of a connection are."""
         connection = self._connection(direction.connection)
         if not connection.src:

@@ -81,7 +81,7 @@ def test_sums_and_maxima_survive_whatever_doubling(rows: list[tuple[int, int, in
     sums, most, last = Grid(Kind.SUM), Grid(Kind.MOST), Grid(Kind.LAST)
     axis = Axis(sums, most, last)
     for row, ts_ns, value in rows:
-        axis.meet(ts_ns, ts_ns)
+        axis.cover(ts_ns, ts_ns)
         place = np.array([row]), axis.steps(np.array([ts_ns])), np.array([value])
         for grid in (sums, most, last):
             grid.put(*place)
@@ -96,5 +96,5 @@ def test_sums_and_maxima_survive_whatever_doubling(rows: list[tuple[int, int, in
 
 def test_a_capture_of_one_instant_has_one_step() -> None:
     axis = Axis()
-    axis.meet(77, 77)
+    axis.cover(77, 77)
     assert (axis.used, axis.steps(np.array([77])).tolist(), axis.begins_ns(0)) == (1, [0], 77)

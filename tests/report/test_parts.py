@@ -128,7 +128,7 @@ def test_an_area_keeps_a_peak_of_one_step() -> None:
 
 def test_a_level_stays_until_it_changes_and_its_peak_is_kept() -> None:
     axis = Axis()
-    axis.meet(0, 500 * SECOND)
+    axis.cover(0, 500 * SECOND)
     levels = Levels(axis)
     for at, level in ((0, 10), (1, 5 << 30), (2, 20), (500, 30)):
         levels.note(7, at * SECOND, level)

@@ -118,7 +118,7 @@ def faults(packets: list[Packet]) -> dict[tuple[str, int], Recurring]:
     dissection = Watching()
     judging = Judging(dissection, rules=False)
     for block in blocks(packets):
-        judging.meet(block)
+        judging.observe(block)
         for parts in dissection.feed_block(block):
             judging.feed(parts)
     (connection,) = judging.ledger.connections.values()

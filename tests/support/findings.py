@@ -41,7 +41,7 @@ def judged(captured: list[Packet]) -> list[tuple[str, int, str]]:
     dissection = Watching()
     judging = Judging(dissection)
     for block in blocks(captured):
-        judging.meet(block)
+        judging.observe(block)
         for parts in dissection.feed_block(block):
             judging.feed(parts)
             dissection.gaps.clear()

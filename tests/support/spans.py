@@ -101,7 +101,7 @@ def whole(
         dissection.gaps.clear()
 
     for block in blocks_of(captures, options.block_bytes):
-        others.meet(block)
+        others.observe(block)
         for parts in dissection.feed_block(block):
             take(parts)
     for parts in dissection.close_blocks():
