@@ -14,22 +14,22 @@ from dcpdump.batch.part import Numbers
 # Knows types, and nothing about frames. Text may have a lone surrogate, which JSON can spell: it is replaced by its
 # JSON escape.
 
-_MISFITS = (pa.ArrowException, OverflowError, TypeError, ValueError)
+_UNREPRESENTABLE = (pa.ArrowException, OverflowError, TypeError, ValueError)
 
 
-def fitted(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+def to_array_lossy(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
     """Return values as an array, and the indices of those that do not fit completely."""
     try:
         return pa.array(values, kind), []
-    except _MISFITS:
+    except _UNREPRESENTABLE:
         pairs = [_fit(value, kind) for value in values]
-    misfits = [at for at, (_, fits) in enumerate(pairs) if not fits]
-    return pa.array([value for value, _ in pairs], kind), misfits
+    unrepresentable = [at for at, (_, fits) in enumerate(pairs) if not fits]
+    return pa.array([value for value, _ in pairs], kind), unrepresentable
 
 
 def batch_of(rows: Sequence[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
     """Return rows as a batch."""
-    columns = [fitted([row.get(field.name) for row in rows], field.type)[0] for field in schema]
+    columns = [to_array_lossy([row.get(field.name) for row in rows], field.type)[0] for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -52,7 +52,7 @@ def _fit(value: Any, kind: pa.DataType) -> tuple[Any, bool]:
         return encodable(value), True
     try:
         pa.array([value], kind)
-    except _MISFITS:
+    except _UNREPRESENTABLE:
         return None, False
     return value, True
 
@@ -124,7 +124,7 @@ class Vocabulary:
         words = self._words.setdefault(column, Numbers())
         array = self._arrays.get(column)
         if array is None or len(array) != len(words):
-            array = self._arrays[column] = fitted(words.all, pa.string())[0]
+            array = self._arrays[column] = to_array_lossy(words.all, pa.string())[0]
         return array
 
     def nothing(self, field: pa.Field, count: int) -> pa.Array:
@@ -202,14 +202,14 @@ class ColumnBuilder:
             words = list(dict.fromkeys(texts))
             self.words(name, np.array(rows), words, np.array([words.index(text) for text in texts]))
             return []
-        array, misfits = fitted(values, kind)
+        array, unrepresentable = to_array_lossy(values, kind)
         if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
             there = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False))
             fitting = array.drop_null().to_numpy(zero_copy_only=False)
             self.numbers(name, np.array(rows)[there], fitting)
         else:
             self.pick(name, np.array(rows), array)
-        return [rows[at] for at in misfits]
+        return [rows[at] for at in unrepresentable]
 
     def batch(self) -> pa.RecordBatch:
         """Return the batch."""

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from dcpdump.arrow import schema
-from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary, encodable, fitted, indices_of, pieces
+from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary, encodable, indices_of, pieces, to_array_lossy
 from dcpdump.batch.filter import Masks
 from dcpdump.batch.gather import Array, distinct
 from dcpdump.batch.part import Group, Part
@@ -93,12 +93,12 @@ def batch_of_records(
     kept = {field.name for field in fields}
     for field in schema.frames() if "problems" in kept else ():
         for at in _column(rows, field)[1]:
-            rows[at]["problems"] = [*rows[at].get("problems", ()), misfit(field.name)]
+            rows[at]["problems"] = [*rows[at].get("problems", ()), unrepresentable(field.name)]
     arrays = [_column(rows, field)[0] for field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, schema.frames().metadata))
 
 
-def misfit(name: str) -> Row:
+def unrepresentable(name: str) -> Row:
     """Return the problem of a frame with a value that does not fit its column."""
     return {"text": f"{name} does not fit its column", "offset": 0, "length": 0}
 
@@ -108,7 +108,7 @@ def _column(rows: Sequence[Row], field: pa.Field) -> tuple[pa.Array, list[int]]:
     if pa.types.is_dictionary(field.type):
         words = pa.array([None if word is None else encodable(word) for word in values], pa.string())
         return words.dictionary_encode().cast(field.type), []
-    return fitted(values, field.type)
+    return to_array_lossy(values, field.type)
 
 
 _NAMES = frozenset(schema.frames().names)
@@ -488,7 +488,7 @@ class FrameTable:
         problems = dict(zip(*found.pop("problems", ([], [])), strict=True))
         for name, (rows, values) in found.items():
             for at in columns.objects(name, rows, values):
-                problems[at] = [*problems.get(at, ()), misfit(name)]
+                problems[at] = [*problems.get(at, ()), unrepresentable(name)]
         if problems:
             columns.objects("problems", list(problems), list(problems.values()))
 

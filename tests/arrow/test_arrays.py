@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dcpdump.arrow.column_builder import batch_of, fitted
+from dcpdump.arrow.column_builder import batch_of, to_array_lossy
 from dcpdump.spec.names import JSON
 from dcpdump.wire.encode import encode
 from tests.support.console import run
@@ -64,16 +64,16 @@ def test_a_frame_that_does_not_fit_costs_no_other_its_row(file: Path, tmp_path: 
 def test_in_a_table_of_text_it_is_a_problem_of_its_row(file: Path, tmp_path: Path) -> None:
     assert run(f"dcpdump export {file} -o {tmp_path}/out -q -f csv").code == 0
     with (tmp_path / "out/frames.csv").open(newline="", encoding="utf-8") as text:
-        misfits = [row["name"] for row in csv.DictReader(text) if "does not fit" in row["problems"]]
-    assert misfits == ["DCP_STREAM_REQ", "DCP_MUTATION"]
+        unrepresentable = [row["name"] for row in csv.DictReader(text) if "does not fit" in row["problems"]]
+    assert unrepresentable == ["DCP_STREAM_REQ", "DCP_MUTATION"]
 
 
 def test_what_fits_of_a_value_is_kept() -> None:
     item = pa.list_(pa.struct([("number", pa.uint32()), ("text", pa.string())]))
     good, bad = {"number": 1, "text": "a"}, {"number": 1 << 32, "text": "a\ud800"}
-    array, misfits = fitted([[good], [good, bad], None], item)
+    array, unrepresentable = to_array_lossy([[good], [good, bad], None], item)
     assert array.to_pylist() == [[good], [good, {"number": None, "text": r"a\ud800"}], None]
-    assert misfits == [1]
+    assert unrepresentable == [1]
     kind = pa.schema([("number", pa.int64()), ("text", pa.string())])
     nothing, whole = {"number": None, "text": None}, {"number": 1, "text": "a"}
     assert batch_of([{"number": 1 << 64}, {"text": 5}, whole], kind).to_pylist() == [nothing, nothing, whole]
