@@ -438,10 +438,10 @@ SMALL_BLOCK_BYTES = 512 * 1024
 
 
 #: A part, or the records that may pass a filter, all that do among them; other frames were skipped.
-Piece = Union[list[Record], "Part"]
+PartOrRecords = Union[list[Record], "Part"]
 
 
-class Picker(BlockDissector[Piece]):
+class Picker(BlockDissector[PartOrRecords]):
     """A dissector whose pieces are records or parts with all frames that the filter ``wanted`` may choose.
 
     NumPy is imported at the first block with many frames to decode.
@@ -460,7 +460,7 @@ class Picker(BlockDissector[Piece]):
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._wanted = wanted
 
-    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> Piece:
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> PartOrRecords:
         scan = FilteredScan(frames, first, involved, self._wanted)
         most = max(FEW, len(frames) // ONE_IN)
         if scan.count(most) > most:
@@ -488,7 +488,7 @@ class NumberPicker(Picker):
         super().__init__(NOTHING_WANTED, limits, show_secrets=show_secrets, secrets=secrets)
         self._numbers = numbers
 
-    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> Piece:
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> PartOrRecords:
         if self._numbers.overlaps(first, first + len(frames) - 1):
             return self._part(frames, first, involved)
         super()._piece(frames, first, involved)

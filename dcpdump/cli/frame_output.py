@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.dissector import Piece
+from dcpdump.batch.dissector import PartOrRecords
 from dcpdump.cli.options import Invocation
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
@@ -117,7 +117,7 @@ class FrameOutput(ChoosingConsumer[Any]):
         if self._output.header is not None:
             self._sink.write(self._output.header())
 
-    def consume(self, pieces: list[Piece]) -> bool:
+    def consume(self, pieces: list[PartOrRecords]) -> bool:
         """Write what is chosen; return whether there are enough."""
         return any(self._print_chosen(piece) for piece in pieces)
 
@@ -137,7 +137,7 @@ class FrameOutput(ChoosingConsumer[Any]):
         if self._many is not None:
             self.frames -= self._many.close()
 
-    def _print_chosen(self, piece: Piece) -> bool:
+    def _print_chosen(self, piece: PartOrRecords) -> bool:
         if not isinstance(piece, list):
             if self._many is None:
                 self._many = _ManyFrames(self._asked, self._view, self._sink, self._jobs)

@@ -14,7 +14,7 @@ from dcpdump.arrow.folder import SCHEMAS, BackgroundWriter, ReceivedBatches, Tab
 from dcpdump.arrow.frame_table import VALUES, FrameTable, batch_of_records, is_cut
 from dcpdump.arrow.other_tables import JUDGED, OtherTables
 from dcpdump.batch.block import Block
-from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, NumberPicker, Picker, Piece
+from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, NumberPicker, PartOrRecords, Picker
 from dcpdump.batch.part import Part, even_groups, is_heavy, joined, pieces_of, thing_of
 from dcpdump.capture.file import Capture
 from dcpdump.cli.export import cut_notes
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _SHORT = 1 << 16
 
 
-class QueryReading(Consumer[Piece]):
+class QueryReading(Consumer[PartOrRecords]):
     """The reading of captures for one query: makes the rows of what it chooses."""
 
     verb = READ
@@ -64,7 +64,7 @@ class QueryReading(Consumer[Piece]):
         self._table = FrameTable(self._chosen.masks, asked.value_bytes, redactor=asked.redactor)
         self._table.choose(query.columns.get(FRAMES, ()))
         self.begun = False  #: anything was read: a query may not need it, or DuckDB see that no row can be wanted
-        self._pieces: list[Piece] = []  # of which rows are to be made
+        self._pieces: list[PartOrRecords] = []  # of which rows are to be made
         self._cut = 0  # rows in which a value was cut
         self._kept: dict[str, list[pa.RecordBatch]] = {"gaps": []}  # rows of other tables, of what is needed
         numbers = self._chosen.numbers if query.tables == {FRAMES} else None
@@ -123,7 +123,7 @@ class QueryReading(Consumer[Piece]):
         self._chosen.begin(block.begins_ns)
         self._others.observe(block)
 
-    def consume(self, pieces: list[Piece]) -> bool:
+    def consume(self, pieces: list[PartOrRecords]) -> bool:
         """Keep the pieces to make rows of; more are always wanted."""
         self._keep(self._others.feed([piece for piece in pieces if not isinstance(piece, list)]))
         if FRAMES in self._query.tables:
