@@ -413,7 +413,7 @@ class RecordReader:
             before = side.offset
             side.give(text, record.seen, out)
             side.tls += record.there - len(text)
-            side.note_place(record, before)
+            side.note_offsets(record, before)
             return
         side.tls += record.there
         side.turning = kind == CHANGE_CIPHER_SPEC

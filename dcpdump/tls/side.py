@@ -279,7 +279,7 @@ class Side:
         self.lost = self.unknown = self.turning = False
         self.opened += 1
 
-    def note_place(self, record: TlsRecord, before: int) -> None:
+    def note_offsets(self, record: TlsRecord, before: int) -> None:
         """Note the offsets of a record whose text begins at ``before``."""
         if self.text_offsets is not None and self.offset > before:
             self.text_offsets.add(record.offset, record.end, before, self.offset)
@@ -343,7 +343,7 @@ class Side:
         given, before = self.given, self.offset
         self._pieces(record, found[0], found[1][:length], out)
         self.tls += record.there - (self.given - given)
-        self.note_place(record, before)
+        self.note_offsets(record, before)
 
     def _kind(self, record: TlsRecord, found: tuple[int, bytes] | None, inside: int) -> int:
         """Return the type of a damaged record: DATA if unknown, except in the handshake."""

@@ -507,14 +507,14 @@ def section_ends(tiles: Tiles) -> tuple[int, int, int]:
     ends: list[int] = []
     at = HEADER_LENGTH
     flexible = magic_of(header.magic).flexible
-    for name, place, span, size in (
+    for name, where, span, size in (
         ("framing extras length", "byte 2", (2, 3), length),
         ("extras length", "byte 4", (4, 5), header.extras_length),
         ("key length", "byte 3" if flexible else "bytes 2,3", (2 + flexible, 4), header.key_length),
     ):
         if size > left:
             if len(tiles.data) >= HEADER_LENGTH:  # of a header that is cut, total body may not be there
-                text = f"{name} says {size} ({place}) but total body leaves {left}"
+                text = f"{name} says {size} ({where}) but total body leaves {left}"
                 tiles.problems.append(Problem(Fault.LENGTHS_CONTRADICT, text, *span, size, left))
             size = left
         at += size
