@@ -116,9 +116,9 @@ def _connections(evidence: Evidence) -> TabRows:
     found = rows_of(evidence.connections)
     tab = _tab(_CONNECTIONS, found, "no connections")
     rows = []
-    for row, each, whole in zip(tab.rows, evidence.connections, found, strict=True):
+    for row, each, shown in zip(tab.rows, evidence.connections, found, strict=True):
         windows = fitted(flow.lines(flow.rows_of([each], evidence.now_ns)), None)
-        page = (*ConnectionTable([whole]).lines(_WIDTH), Line(LineKind.PLAIN, ""), *windows)
+        page = (*ConnectionTable([shown]).lines(_WIDTH), Line(LineKind.PLAIN, ""), *windows)
         kind = LineKind.HINT if each.missing.gaps or each.missing.skipped else LineKind.PLAIN
         rows.append(row._replace(kind=kind, clauses=(("connection", str(each.number)),), page=page))
     return tab._replace(rows=rows)

@@ -59,7 +59,8 @@ class Status:
         top.left = (f" {self._opened.name}", "bold"), (f"  {some}{counted(browser.frames.count, 'frame')}", ""), *notes
         top.tab, top.progress = screen.tab, f"{100 * analysing.progress:.0f} %" if analysing.working else ""
         top.at_ns = None if number is None else browser.frames.ts_ns(number)
-        screen.show_filter(browser.filter, self._searching())
+        pieces = [(" filter: ", "dim"), (browser.filter, "bold"), (f"  {self._searching()}", "yellow")]
+        screen.filter_line.say(pieces if browser.filter else [])
         screen.list.nothing = "" if self._searching() or not browser.filter else "no frame matches; Esc steps back"
         for table in screen.tables.values():
             if table.tab is None:
@@ -270,7 +271,7 @@ class BrowseApp(App[int]):
             self.browser.leave()
         getattr(pane, verb)(by)
 
-    def action_ask_place(self) -> None:
+    def action_ask_position(self) -> None:
         """Ask where to go."""
         self.main.ask("go to", self.browser.go_to)
 
@@ -298,7 +299,7 @@ class BrowseApp(App[int]):
 
     def action_about(self) -> None:
         """Show information about the capture."""
-        self.push_screen(TextDialog("capture", about(self.opened.paths, self.opened.frames)))
+        self.push_screen(page_of("capture", about(self.opened.paths, self.opened.frames)))
 
     def action_time(self, ts_ns: int) -> None:
         """Go to a time."""
@@ -311,13 +312,13 @@ class BrowseApp(App[int]):
 
     def action_help(self) -> None:
         """Show the keys."""
-        self.push_screen(TextDialog("keys", (), help_lines()))
+        self.push_screen(page_of("keys", (), help_lines()))
 
     # -- taking along -------------------------------------------------------------------------------------
 
     def action_copy(self) -> None:
         """Ask what to copy."""
-        self.push_screen(KeyQuestion("copy", COPIES), self.marks.copy)
+        self.push_screen(question("copy", COPIES), self.marks.copy)
 
     # -- leaving ------------------------------------------------------------------------------------------
 
@@ -327,7 +328,7 @@ class BrowseApp(App[int]):
             self.exit(0)
             return
         answers = (("q", "leave"), ("w", "write them"))
-        self.push_screen(KeyQuestion(f"{self.marks.what} not written", answers), self._answer_leaving)
+        self.push_screen(question(f"{self.marks.what} not written", answers), self._answer_leaving)
 
     def _answer_leaving(self, key: str | None) -> None:
         if key == "q":
@@ -336,51 +337,47 @@ class BrowseApp(App[int]):
             self.marks.ask()
 
 
-# -- dialogs: pages of text, and questions that one key answers ---------------------------------------
+# -- dialogs ------------------------------------------------------------------------------------------
 
 
-class TextDialog(ModalScreen[None]):
-    """A page of text, in which the keys of the table move."""
+class Dialog(ModalScreen[str]):
+    """A page of text, in which keys move, or answers to choose from; left by one of some keys, or by Esc."""
 
     BINDINGS = [  # noqa: RUF012 - as Textual has it
-        Binding("escape,q,question_mark,enter,ctrl+c", "dismiss", show=False),
+        Binding("escape,ctrl+c", "dismiss('')", show=False),
         Binding("space", "app.pane('page', 1)", show=False),
     ]
 
-    def __init__(self, title: str, page: Sequence[Line], below: Sequence[Sequence[Styled]] = ()) -> None:
+    def __init__(self, title: str, content: TextPane | OptionList, keys: Sequence[str]) -> None:
         super().__init__()
-        self._pane = TextPane(id="text")
-        self._pane.border_title, self._pane.border_subtitle = title, "Esc"
-        self._pane.write(page, below)
+        self._content, self._keys = content, keys
+        content.border_title, content.border_subtitle = title, "Esc"
 
     def compose(self) -> ComposeResult:
-        """Make the page."""
-        yield self._pane
-
-
-class KeyQuestion(ModalScreen[str]):
-    """A question, answered by one of the listed keys, or by choosing its row; or by nothing."""
-
-    def __init__(self, question: str, answers: Sequence[tuple[str, str]]) -> None:
-        super().__init__()
-        self._list = OptionList(*(Option(f" {key}  {text}", key) for key, text in answers), id="text", markup=False)
-        self._list.border_title, self._list.border_subtitle = question, "Esc"
-        self._keys = [key for key, _ in answers]
-
-    def compose(self) -> ComposeResult:
-        """Make the question."""
-        yield self._list
+        """Make the content."""
+        yield self._content
 
     def on_key(self, event: events.Key) -> None:
-        """Take an answer."""
+        """Leave by a key."""
         if event.key in self._keys:
             self.dismiss(event.key)
-        elif event.key in ("escape", "ctrl+c"):
-            self.dismiss("")
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Take the answer that was chosen with Enter, or the mouse."""
+        """Leave by the answer that was chosen with Enter, or the mouse."""
         self.dismiss(event.option_id)
+
+
+def page_of(title: str, lines: Sequence[Line], below: Sequence[Sequence[Styled]] = ()) -> Dialog:
+    """Return a dialog with a page of text."""
+    pane = TextPane(id="text")
+    pane.write(lines, below)
+    return Dialog(title, pane, ("q", "question_mark", "enter"))
+
+
+def question(text: str, answers: Sequence[tuple[str, str]]) -> Dialog:
+    """Return a dialog with a question, and its answers by keys."""
+    options = (Option(f" {key}  {answer}", key) for key, answer in answers)
+    return Dialog(text, OptionList(*options, id="text", markup=False), [key for key, _ in answers])
 
 
 # -- what the captures are, how far they are read, and what of them is damaged ------------------------

@@ -38,7 +38,7 @@ class FrameService:
         self._masks_of, self._redactor = masks_of, redactor
         self._asked: dict[int, tuple[Question, Iterator[Any]]] = {}
         self._known = (0, 0)  # how many directions and damages were in news so far
-        self._last: IndexState | None = None
+        self._last = IndexState()
         self._stopped = False  # by an error
         self._due = 0.0  # the time of the next news
 
@@ -71,7 +71,7 @@ class FrameService:
         return [*out, *([] if news is None else [news]), *self._answer()]
 
     def _news(self) -> IndexState | None:
-        index, building, before, now = self.index, self.index.building, self._last, time.monotonic()
+        index, building, now = self.index, self.index.building, time.monotonic()
         directions, damage = self._known
         news = IndexState(
             building.counts,
@@ -84,8 +84,8 @@ class FrameService:
             building.lost,
             building.skipped_bytes,
         )
-        first = index.frames > 0 and (before is None or not before.counts[0])
-        if news == before or (now < self._due and not first and not self._over):
+        first = index.frames > 0 and not self._last.counts[0]
+        if news == self._last or (now < self._due and not first and not self._over):
             return None
         self._due = now + _NEWS_S
         self._known = len(index.directions), len(building.damage)

@@ -23,7 +23,7 @@ KEYS: dict[str, tuple[Binding, ...]] = {
         _key("end,G", "End G", "pane('edge', 1)", "to the last"),
         _key("left,h", "← h", "pane('aside', -1)", "a byte back in the bytes; elsewhere the text to the left"),
         _key("right,l", "→ l", "pane('aside', 1)", "a byte on in the bytes; elsewhere the text to the right"),
-        _key(":", ":", "ask_place", "go to a frame, a time, +30s from the start, 40 %"),
+        _key(":", ":", "ask_position", "go to a frame, a time, +30s from the start, 40 %"),
         _key("tab", "Tab", "do('screen', 'turn', 1)", "the next pane"),
         _key("shift+tab", "⇧Tab", "do('screen', 'turn', -1)", "the previous pane"),
         _key("enter", "Enter", "do('pages', 'enter')", "in a tab: the frames of the row; in a dialogue: the frame"),
@@ -84,18 +84,8 @@ KEYS: dict[str, tuple[Binding, ...]] = {
     ),
 }
 
-#: The text of the last line of the screen.
-HINTS = (
-    ("/", "filter"),
-    ("r", "answer"),
-    ("n N", "stream"),
-    ("s", "snapshot"),
-    ("d", "dialogue"),
-    ("m", "mark"),
-    ("w", "write"),
-    ("?", "help"),
-    ("q", "quit"),
-)
+#: The last line of the screen.
+HINTS = ("/ filter", "r answer", "n N stream", "s snapshot", "d dialogue", "m mark", "w write", "? help", "q quit")
 
 
 def all_keys() -> list[Binding]:

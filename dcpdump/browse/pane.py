@@ -1,6 +1,7 @@
 """Draw lines with a cursor; only visible ones are drawn, so that millions cost no more than a screenful."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Generic, TypeVar
 
 from rich.segment import Segment
@@ -23,15 +24,12 @@ Row = TypeVar("Row")
 
 _THUMB, _TRACK = "┃", "│"
 _WHEEL = 3
-_STYLES: dict[str, Style] = {}
 
 
+@cache
 def style_of(words: str) -> Style:
     """Return a style in the terminal's sixteen colours."""
-    found = _STYLES.get(words)
-    if found is None:
-        found = _STYLES[words] = Style.parse(words)
-    return found
+    return Style.parse(words)
 
 
 def strip_of(pieces: Sequence[Styled], width: int, *, left: int = 0, over: str = "") -> Strip:

@@ -98,9 +98,6 @@ class TextLine(TextPane, can_focus=False):
 class BrowseScreen(Screen[int]):
     """The list, and below it the selected frame; or a tab; or a dialogue."""
 
-    HORIZONTAL_BREAKPOINTS = [(0, "tiny"), (_LEAST_WIDTH, "narrow"), (_WIDE, "wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "flat"), (_LEAST_HEIGHT, "short"), (_TALL, "tall")]  # noqa: RUF012
-
     def __init__(self, frames: IndexedFrames, value_bytes: int | None) -> None:
         super().__init__()
         self.top = TopLine()
@@ -125,10 +122,7 @@ class BrowseScreen(Screen[int]):
         self._lines: int | None = None  # height of the panes below, after their border was dragged
 
     def compose(self) -> ComposeResult:
-        """Make the parts, in the layout for the terminal, which breakpoints would only choose after the first one."""
-        width, height = self.app.size
-        self.set_class(True, "wide" if width >= _WIDE else "narrow", update=False)
-        self.set_class(True, "tall" if height >= _TALL else "short", update=False)
+        """Make the parts."""
         self._arrange()
         yield self.top
         yield self.filter_line
@@ -142,7 +136,8 @@ class BrowseScreen(Screen[int]):
 
     def on_mount(self) -> None:
         """Begin with the list."""
-        self.hints.say([piece for key, text in HINTS for piece in ((f" {key} ", "bold cyan"), (f"{text} ", ""))])
+        hints = [hint.rpartition(" ") for hint in HINTS]
+        self.hints.say([piece for key, _, text in hints for piece in ((f" {key} ", "bold cyan"), (f"{text} ", ""))])
         self.focus_at_once(self.list)
 
     def on_resize(self, event: events.Resize) -> None:
@@ -180,11 +175,14 @@ class BrowseScreen(Screen[int]):
     @property
     def has_room(self) -> bool:
         """Return whether fields and bytes are seen at once."""
-        width, height = self.app.size
-        return width >= _WIDE or height >= _TALL
+        return self.has_class("wide") or self.has_class("tall")
 
     def _arrange(self) -> None:
-        """Show the panes for which there is room now."""
+        """Choose the layout for the terminal, and show the panes for which there is room now."""
+        width, height = self.app.size
+        self.set_class(width >= _WIDE, "wide")
+        self.set_class(height >= _TALL, "tall")
+        self.set_class(width < _LEAST_WIDTH or height < _LEAST_HEIGHT, "small")
         upper, lower = [self.main], self.lower
         if len(lower) > 1 and not self.has_room:
             lower = [lower[self._second]]
@@ -323,11 +321,6 @@ class BrowseScreen(Screen[int]):
         """Return whether the input line is shown."""
         return not self._asking.has_class("away")
 
-    def show_filter(self, text: str, state: str) -> None:
-        """Show the current filter, and the progress of its search."""
-        pieces: list[Styled] = [(" filter: ", "dim"), (text, "bold"), (f"  {state}", "yellow")]
-        self.filter_line.say(pieces if text else [])
-
 
 # -- the layout of the screen, in Textual's style sheets; colours are the terminal's own sixteen ------
 
@@ -345,15 +338,15 @@ Screen { background: ansi_default; color: ansi_default; layout: vertical; }
 #below { height: 45%; min-height: 7; max-height: 22; layout: horizontal; }
 #below > Pane { border: round ansi_blue; height: 1fr; width: 1fr; }
 #below > Pane:focus { border: round ansi_yellow; }
-#below > #hexes { width: 80; }
-.narrow #below > #hexes { width: 1fr; }
-.narrow.tall #below { layout: vertical; height: 55%; max-height: 44; }
+.tall #below { layout: vertical; height: 55%; max-height: 44; }
+.wide #below { layout: horizontal; height: 45%; max-height: 22; }
+.wide #below > #hexes { width: 80; }
 #small { display: none; }
-.tiny > *, .flat > * { display: none; }
-.tiny > #small, .flat > #small { display: block; height: 1; }
-TextDialog, KeyQuestion { align: center middle; background: ansi_default; }
+.small > * { display: none; }
+.small > #small { display: block; height: 1; }
+Dialog { align: center middle; background: ansi_default; }
 #text { border: round ansi_yellow; height: 90%; width: 90%; max-width: 110; }
-KeyQuestion #text { height: auto; background: ansi_default; padding: 0; }
+OptionList#text { height: auto; background: ansi_default; padding: 0; }
 OptionList > .option-list--option-highlighted, OptionList:focus > .option-list--option-highlighted {
   color: ansi_default; background: ansi_default; text-style: reverse;
 }

@@ -58,7 +58,7 @@ MOVES: dict[str, list[tuple[int, str, int, str]]] = {
     "pane('page', 1)": [(1, "K", 15, "")],
     "pane('edge', -1)": [(9, "K", 1, "")],
     "pane('edge', 1)": [(1, "K", END, "")],
-    "ask_place": [
+    "ask_position": [
         *((1, "K =12", 12, ""), (0, "K =#14", 14, ""), (0, "K =+20s", MARKER_2, ""), (0, "K =50%", 11, "")),
         *((0, "K =12:00:00", 1, ""), (0, "K =99", 1, " there is no frame 99: they are 1 to 20")),
     ],
