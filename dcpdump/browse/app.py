@@ -324,11 +324,11 @@ class BrowseApp(App[int]):
 
     def action_leave(self) -> None:
         """Leave; ask once about marks that were not written."""
-        if not self.marks.unwritten:
+        if self.marks.unwritten:
+            answers = (("q", "leave"), ("w", "write them"))
+            self.push_screen(question(f"{self.marks.what} not written", answers), self._answer_leaving)
+        else:
             self.exit(0)
-            return
-        answers = (("q", "leave"), ("w", "write them"))
-        self.push_screen(question(f"{self.marks.what} not written", answers), self._answer_leaving)
 
     def _answer_leaving(self, key: str | None) -> None:
         if key == "q":

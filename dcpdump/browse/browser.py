@@ -339,7 +339,9 @@ class Browser:
     def answer(self) -> None:
         """Go from a request to its response, or back."""
         if self.number is not None:
-            self.go(self.frames.partner(self.number), "neither a response nor a request whose response was captured")
+            answers, columns = self.frames.columns.answers_of(self.number), self.frames.columns
+            number = answers[0] if answers else columns.request_of(self.number)
+            self.go(number, "neither a response nor a request whose response was captured")
 
     def next_of_stream(self, step: int, *, marker: bool = False) -> None:
         """Go to the next frame of this stream; ``marker``: to its next snapshot marker."""

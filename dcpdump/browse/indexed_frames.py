@@ -230,11 +230,6 @@ class IndexedFrames:
         at = bisect_left(frames, number)
         return self.columns.values("gap_bytes")[at] if at < len(frames) and frames[at] == number else 0
 
-    def partner(self, number: int) -> int | None:
-        """Return the request of a response, or the first response to a request."""
-        answers = self.columns.answers_of(number)
-        return answers[0] if answers else self.columns.request_of(number)
-
     def at_time(self, ts_ns: int) -> int:
         """Return the first frame at a time or later, assuming that times rise."""
         found = bisect_left(self.columns.values("ts_ns"), ts_ns) + 1

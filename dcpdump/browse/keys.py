@@ -69,12 +69,7 @@ KEYS: dict[str, tuple[Binding, ...]] = {
         _key("u", "u", "do('marks', 'unmark')", "unmark the frame"),
         _key("M", "M", "do('marks', 'mark_range')", "mark all from the last marked frame to this one"),
         _key("'", "'", "do('marks', 'next')", "the next marked frame"),
-        _key(
-            "w",
-            "w",
-            "do('marks', 'ask')",
-            "write marked frames, else the listed: .pcapng, .ndjson, .csv, .txt, .line",
-        ),
+        _key("w", "w", "do('marks', 'ask')", "write marked frames, else the listed: .pcapng, .ndjson, .csv, .txt"),
         _key("y", "y", "copy", "copy: the field, the bytes, the frame, the command line"),
     ),
     "Leave": (

@@ -32,13 +32,11 @@ class StreamScan:
     def next(self, step: int, *, marker: bool = False) -> int | None:
         """Return the next frame after this one or (``step`` -1) before it; ``marker``: the next snapshot marker."""
         count, wanted = self._columns.frames, self._markers if marker else self._of_stream
-        at = self._number if step > 0 else self._number - 1
-        while (at < count) if step > 0 else (at > 0):
+        for at in range(self._number, count, _CHUNK) if step > 0 else range(self._number - 1, 0, -_CHUNK):
             span = slice(at, min(at + _CHUNK, count)) if step > 0 else slice(max(0, at - _CHUNK), at)
             found = np.flatnonzero(wanted(span))
             if len(found):
                 return span.start + int(found[0 if step > 0 else -1]) + 1
-            at = span.stop if step > 0 else span.start
         return None
 
     def snapshots(self, after: int, before: int | None) -> list[tuple[int, int]]:

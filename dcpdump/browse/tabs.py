@@ -44,12 +44,6 @@ class TabTable(Pane[TabRow]):
         self.put(self.cursor)
         self.moved()
 
-    def select_stream(self, key: StreamKey) -> None:
-        """Select the row of a stream, if there is one."""
-        at = next((at for at, row in enumerate(self.rows) if row.stream == key), None)
-        if at is not None:
-            self.put(at)
-
     # -- sorting ------------------------------------------------------------------------------------------
 
     def sort_next(self) -> None:
@@ -244,7 +238,7 @@ class TabPages:
             return
         self._ask_again()
         if name == "streams" and key is not None:
-            table.select_stream(key)
+            table.put(next((at for at, row in enumerate(table.rows) if row.stream == key), table.cursor))
         self.show_page()
 
     def _ask_again(self) -> None:
@@ -296,24 +290,20 @@ class TabPages:
         screen = self._screen
         if screen.tab == "findings":
             self.enter()
-            return
-        if screen.table is not None:
+        elif screen.table is not None:
             screen.say("e explains a finding, or a frame")
-            return
-        if screen.instead is screen.page:
+        elif screen.instead is screen.page:
             screen.show_instead(None)
-            return
-        record, analysis = self._browser.record(), self._browser.analysis
-        if record is None:
-            return
-        findings = analysis.tabs["findings"].rows if analysis else ()
-        found = next((row for row in findings if row.frame == record.number), None)
-        if found is not None:
-            self._write(found, _AWAY)
-        else:
-            screen.page.border_title, screen.page.border_subtitle = record.frame.message.name, _AWAY
-            screen.page.write([Line(LineKind.PLAIN, text) for text in message_page(record.frame.message).split("\n")])
-        screen.show_instead(screen.page)
+        elif (record := self._browser.record()) is not None:
+            findings = self._browser.analysis.tabs["findings"].rows if self._browser.analysis else ()
+            found = next((row for row in findings if row.frame == record.number), None)
+            if found is not None:
+                self._write(found, _AWAY)
+            else:
+                page, lines = screen.page, message_page(record.frame.message).split("\n")
+                page.border_title, page.border_subtitle = record.frame.message.name, _AWAY
+                page.write([Line(LineKind.PLAIN, text) for text in lines])
+            screen.show_instead(screen.page)
 
     # -- dialogues ----------------------------------------------------------------------------------------
 

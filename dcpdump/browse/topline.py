@@ -128,14 +128,10 @@ def density(times: "Array", listed: ListedFrames, bars: int) -> Density | None:
         return None
     first, last = int(counted.min()), int(counted.max())
 
-    def counts(of: "Array") -> tuple[int, ...]:
-        return tuple(np.histogram(of - first, bars, (0, last - first + 1))[0].tolist())
-
-    every = counts(counted)
-    if listed.everything:
-        return Density(every, every, first, last)
-    chosen = times[_some(np.asarray(listed.numbers)) - 1]
-    return Density(every, counts(chosen[chosen != NO_TIME]), first, last)
+    chosen = counted if listed.everything else times[_some(np.asarray(listed.numbers)) - 1]
+    times_of = counted, chosen[chosen != NO_TIME]
+    every, some = (tuple(np.histogram(of - first, bars, (0, last - first + 1))[0].tolist()) for of in times_of)
+    return Density(every, some, first, last)
 
 
 def _some(numbers: "Array") -> "Array":
