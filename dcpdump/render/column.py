@@ -287,7 +287,8 @@ class Column(Generic[Row]):
     key: str = ""
     get: Callable[[Row], Any] | None = None  #: its value: times in nanoseconds, identities as numbers; None: nothing
     head: str = ""
-    text: Callable[[Row], str] | None = None  #: its cell, where that is not the value as its type is written
+    text: Callable[[Row], str] | None = None  #: its cell, where that is more than its value
+    shown: Callable[[Any], str] | None = None  #: how its value is written in a cell, where not as its type is
     right: bool = False  #: cells are aligned at their right, as those of numbers are but for connections
     drop_rank: int = 0  #: 1 is the first that a narrow terminal leaves out; 0: after those, the last ones first
     sort: Callable[[Row], Any] | None = None  #: what rows are sorted by, where that is not the value
@@ -308,9 +309,10 @@ class Column(Generic[Row]):
             return self.text
         get = self.get
         assert get is not None, self.head
-        if self.kind in _COUNTS:
+        if self.shown is None and self.kind in _COUNTS:
             return lambda row: number(get(row))
-        return lambda row: "" if (value := get(row)) is None else str(value)
+        shown = self.shown or str
+        return lambda row: "" if (value := get(row)) is None else shown(value)
 
     @property
     def kind(self) -> str:
@@ -353,11 +355,6 @@ _WRITTEN: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def nonzero(count: Callable[[Row], int | None]) -> Callable[[Row], str]:
-    """Return what writes a count, empty for 0 too."""
-    return lambda row: number(count(row) or None)
-
-
 Part = TypeVar("Part")
 
 
@@ -374,8 +371,8 @@ def at(path: str) -> Callable[[Any], Any]:
 def of(keys: str, part: str = "", **options: Any) -> list[Column[Any]]:
     """Return columns of attributes by their keys, as ``key=path.of.it`` where that has another name.
 
-    ``key:head``: in tables for people too. ``part``: the path of what has them. They are empty where something on their
-    way is None; those with ``key??`` where they are 0 or empty, too.
+    ``key:head``: in tables for people too; ``=path:head``: only there. ``part``: the path of what has them. They are
+    empty where something on their way is None; those with ``key??`` where they are 0 or empty, too.
     """
     columns = []
     for each in keys.split():

@@ -268,7 +268,7 @@ GAPS = ColumnSet[LostBytes](
         meaning="how many bytes; null where it cannot be known",
     ),
     *of("reason:why", "2", meaning="why they are missing"),
-    Column("time", lambda row: row[2].seen.ts_ns, "time", lambda row: clock(row[2].seen.ts_ns), type=INSTANT),
+    *of("time=ts_ns:time", "2.seen", shown=clock, type=INSTANT),
     *of("packet=number", "2.seen", meaning="the number of the packet that showed it, in its file"),
     *of("file", "2.seen"),
 )

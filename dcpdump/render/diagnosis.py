@@ -115,34 +115,38 @@ def _identity(evidence: Evidence, each: ConnectionState) -> str:
 
 
 def _trouble(trouble: Trouble, line: CommandLine) -> "Iterator[Line | Paragraph]":
-    indent = " " * _LABEL
-    kind = LineKind.PROBLEM if trouble.wrong else LineKind.HINT
-    yield Paragraph(kind, trouble.text, f"{trouble.label:<{_LABEL}}", indent)
+    yield _said(trouble.label, trouble.text, LineKind.PROBLEM if trouble.wrong else LineKind.HINT)
     for text in filter(None, (trouble.detail, *trouble.follows)):
-        yield Paragraph(LineKind.PLAIN, text, indent, indent)
-    yield Line(LineKind.ORIGIN, f"{indent}{line(trouble.command)}")
+        yield _said("", text, LineKind.PLAIN)
+    yield _shell(line(trouble.command))
+
+
+def _said(label: str, text: str, kind: LineKind = LineKind.FIELD) -> Paragraph:
+    """Return a text behind its label."""
+    return Paragraph(kind, text, f"{label:<{_LABEL}}", " " * _LABEL)
+
+
+def _shell(command: str) -> Line:
+    return Line(LineKind.ORIGIN, f"{'':{_LABEL}}{command}")
 
 
 def _behind(found: Diagnosis, line: CommandLine, everything: bool) -> "Iterator[Line | Paragraph]":
     """Yield which consumers are behind, and what shows all that are."""
-    indent = " " * _LABEL
     consumers = behind(found.evidence)
     shown = consumers if everything else consumers[:_BEHIND]
-    for each in shown:
-        yield Paragraph(LineKind.FIELD, each.text, f"{'lag':<{_LABEL}}", indent)
+    yield from (_said("lag", each.text) for each in shown)
     if len(shown) < len(consumers):
-        yield Line(LineKind.FIELD, f"{indent}… {counted(len(consumers) - len(shown), 'more connection')}: --all")
+        yield Line(LineKind.FIELD, f"{'':{_LABEL}}… {counted(len(consumers) - len(shown), 'more connection')}: --all")
     if consumers:
-        yield Line(LineKind.ORIGIN, f"{indent}{line(COMMAND)}")
+        yield _shell(line(COMMAND))
 
 
 def _not_judged(unjudged: Sequence[Unjudged], line: CommandLine, everything: bool) -> "Iterator[Line | Paragraph]":
-    indent = " " * _LABEL
     shown = unjudged if everything else unjudged[:_UNJUDGED]
     for each in shown:
-        yield Paragraph(LineKind.FIELD, each.text, f"{'not judged':<{_LABEL}}", indent)
+        yield _said("not judged", each.text)
         if each.command is not None:
-            yield Line(LineKind.ORIGIN, f"{indent}{line(each.command)}")
+            yield _shell(line(each.command))
     if len(shown) < len(unjudged):
         yield Line(LineKind.FIELD, f"… {len(unjudged) - len(shown)} more not judged: --all")
 

@@ -1,6 +1,6 @@
 """Write what differs between two captures: a block a connection for people, rows for programs."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from heapq import merge
 from itertools import chain, islice
@@ -25,10 +25,10 @@ from dcpdump.escape import safe
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Json
 from dcpdump.redact import Redactor, redacted_direction
-from dcpdump.render.column import ID, Column, ColumnSet, at, given, of
+from dcpdump.render.column import ID, Column, ColumnSet, at, given, of, within
 from dcpdump.render.line import message_name
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Fitting, number
+from dcpdump.render.text_columns import Fitting, nonzero
 from dcpdump.spec import find
 from dcpdump.streams.wording import span
 from dcpdump.text import counted
@@ -59,7 +59,7 @@ _TOTALS = {
 }
 
 
-_Timed = tuple[int, OnlyFrame | ChangedFrame]
+_Timed = tuple[int, OnlyFrame | ChangedFrame, Any]
 
 
 def _timed(frames: Iterable[tuple[Any, OnlyFrame | ChangedFrame]], ahead: int) -> Iterator[_Timed]:
@@ -68,7 +68,7 @@ def _timed(frames: Iterable[tuple[Any, OnlyFrame | ChangedFrame]], ahead: int) -
     for row, frame in frames:
         if row["ts"] != NO_TIME:
             latest = max(latest, int(row["ts"]) - ahead)
-        yield latest, frame
+        yield latest, frame, row
 
 
 def _precise(ns: int) -> str:
@@ -103,12 +103,12 @@ _W = Column[_WayRow]
 WAYS = ColumnSet[_WayRow](
     _W(head="direction", text=lambda row: f"  {row.src} → {row.dst}"),
     *of("src dst"),
-    _W(head="median", text=lambda row: "" if row.times is None else span(row.times.median), right=True),
-    _W(head="p99", text=lambda row: "" if row.times is None else span(row.times.p99), right=True, drop_rank=1),
+    *of("=median:median", "times", shown=span, right=True),
+    *of("=p99:p99", "times", shown=span, right=True, drop_rank=1),
     *of("both=way.equal:both"),
     _W("only_a", lambda row: len(row.way.only[0][0]), "only A"),
     _W("only_b", lambda row: len(row.way.only[1][0]), "only B"),
-    _W(head="moved", text=lambda row: number(row.way.moved or None), right=True, drop_rank=2),
+    *of("=moved:moved", "way", shown=nonzero, right=True, drop_rank=2),
     _W("changed", lambda row: len(row.way.changed), "changed"),
     *of("moved=way.moved"),
     _W("later_us?", lambda row: None if row.way.later is None else row.way.later.p50 // 1000),
@@ -148,17 +148,19 @@ def _or_none(seqno: int | None) -> str:
     return "none" if seqno is None else str(seqno)
 
 
-_Frame = tuple[Linked, Any]  #: of a connection a frame that one capture has, or that both have and that differs
-_F = Column[_Frame]
+class _FrameRow(NamedTuple):
+    """A frame that one capture has, or that both have and that differs."""
+
+    linked: Linked
+    frame: OnlyFrame | ChangedFrame
+    row: Any  #: what was kept of it; of one that both captures have, in A
 
 
-def _row(row: _Frame) -> Any:
-    """Return what was kept of a frame; of one that both captures have, in A."""
-    return row[1].a if isinstance(row[1], ChangedFrame) else row[1].row
+_F = Column[_FrameRow]
 
 
-def _evidence(row: _Frame) -> str:
-    frame = row[1]
+def _evidence(each: _FrameRow) -> str:
+    frame = each.frame
     if isinstance(frame, OnlyFrame):
         return why(frame.cause, frame.of, frame.lost)
     text = f"frame {int(frame.b['frame'])} of B differs in {', '.join(frame.differs)}"
@@ -167,51 +169,45 @@ def _evidence(row: _Frame) -> str:
     )
 
 
-def _of_row(get: Callable[[Any], Any]) -> Callable[[_Frame], Any]:
-    """Return what gets something of what was kept of a frame."""
-    return lambda row: get(_row(row))
-
-
 def _time(row: Any) -> int | None:
     return None if int(row["ts"]) == NO_TIME else int(row["ts"])
 
 
-def _when(row: Any) -> str:
-    return "" if _time(row) is None else clock_in_use().row(int(row["ts"]), short=True)
-
-
-_ROW = (
-    _F("frame", _of_row(lambda row: int(row["frame"])), "frame", type=ID),
-    _F("time?", _of_row(_time), "time", _of_row(_when), drop_rank=1),
-    _F("name", _of_row(lambda row: find(int(row["opcode"])).name), meaning="the name of the message"),
-    _F(head="message", text=_of_row(_name), drop_rank=2),
-    _F("opcode", _of_row(lambda row: int(row["opcode"]))),
-    _F("kind", _of_row(lambda row: "response" if magic_of(int(row["magic"])).response else "request")),
-    _F("vbucket?", _of_row(_vbucket), "vb"),
-    _F("seqno?", _of_row(seqno_of), "seqno", type=ID),
-    _F("length", _of_row(lambda row: int(row["length"]))),
+_ROW = within(
+    "row",
+    (
+        Column[Any]("frame", lambda row: int(row["frame"]), "frame", type=ID),
+        Column("time?", _time, "time", shown=lambda ts_ns: clock_in_use().row(ts_ns, short=True), drop_rank=1),
+        Column("name", lambda row: find(int(row["opcode"])).name, meaning="the name of the message"),
+        Column(head="message", text=_name, drop_rank=2),
+        Column("opcode", lambda row: int(row["opcode"])),
+        Column("kind", lambda row: "response" if magic_of(int(row["magic"])).response else "request"),
+        Column("vbucket?", _vbucket, "vb"),
+        Column("seqno?", seqno_of, "seqno", type=ID),
+        Column("length", lambda row: int(row["length"])),
+    ),
 )
 #: Frames that differ, of either kind.
-FRAMES = ColumnSet[_Frame](
-    _F(head="in", text=lambda row: _NAMES[row[1].of] if isinstance(row[1], OnlyFrame) else "both"),
+FRAMES = ColumnSet[_FrameRow](
+    _F(head="in", text=lambda each: _NAMES[each.frame.of] if isinstance(each.frame, OnlyFrame) else "both"),
     *_ROW,
     _F(head="evidence", text=_evidence),
 )
-ONLY = ColumnSet[_Frame](
-    _F("only_in", lambda row: _NAMES[row[1].of]),
-    _F("connection", lambda row: row[1].direction_id >> 1),
+ONLY = ColumnSet[Any](  # of rows whose frame only one capture has
+    Column("only_in", lambda each: _NAMES[each.frame.of]),
+    Column("connection", lambda each: each.frame.direction_id >> 1),
     *_ROW,
-    *of("cause=1.cause.value", meaning="the code of the evidence"),
-    _F("why", _evidence),
-    *of("lost_bytes??=1.lost"),
+    *of("cause=frame.cause.value", meaning="the code of the evidence"),
+    Column("why", _evidence),
+    *of("lost_bytes??=frame.lost"),
     type="frame",
 )
-CHANGED = ColumnSet[_Frame](
-    *of("connection=0.pair.a"),
-    _F("other_frame", lambda row: int(row[1].b["frame"])),
+CHANGED = ColumnSet[Any](  # of rows whose frame both captures have
+    *of("connection=linked.pair.a"),
+    Column("other_frame", lambda each: int(each.frame.b["frame"])),
     *_ROW,
-    *of("differs=1.differs"),
-    _F("whole?", lambda row: False if row[1].incomplete_in else None),
+    *of("differs=frame.differs"),
+    Column("whole?", lambda each: False if each.frame.incomplete_in else None),
     type="changed",
 )
 
@@ -323,12 +319,12 @@ class DiffRows:
         frames = list(islice(self._frames(each), self._most))
         if frames:
             yield Line(LineKind.TITLE, "  frames that differ")
-            yield FRAMES.table([(each, frame) for frame in frames])
+            yield FRAMES.table(frames)
         count = sum(len(way.changed) + sum(len(rows) for rows, _ in way.only) for way in each.ways)
         if count > self._most:
             yield Line(LineKind.PLAIN, f"  {count - self._most:,} more: --frames N, or -f ndjson for all")
 
-    def _frames(self, each: Linked) -> Iterator[OnlyFrame | ChangedFrame]:
+    def _frames(self, each: Linked) -> Iterator[_FrameRow]:
         """Yield the frames of both directions that differ in order of time, by A's clock."""
         clock = each.clock or self._clock
         parts: list[Iterator[_Timed]] = []
@@ -337,7 +333,7 @@ class DiffRows:
             parts.append(_timed(((only.row, only) for only in self._found.only(way, 0)), 0))
             parts.append(_timed(((only.row, only) for only in self._found.only(way, 1)), ahead))
             parts.append(_timed(((both.a, both) for both in self._found.changed(way)), 0))
-        return (frame for _, frame in merge(*parts, key=itemgetter(0)))
+        return (_FrameRow(each, frame, row) for _, frame, row in merge(*parts, key=itemgetter(0)))
 
     # -- for programs -----------------------------------------------------------------------------------
 
@@ -348,7 +344,7 @@ class DiffRows:
             yield CONNECTION.object(self._connection(each))
             yield from (STREAMS.object((each, last)) for way in each.ways for last in found.last_seqnos(way))
             for frame in self._frames(each):
-                yield (CHANGED if isinstance(frame, ChangedFrame) else ONLY).object((each, frame))
+                yield (CHANGED if isinstance(frame.frame, ChangedFrame) else ONLY).object(frame)
         for side in (0, 1):
             for alone in found.unpaired[side]:
                 src, dst = self._ends(side, alone)
@@ -413,15 +409,11 @@ class _DocumentRow(NamedTuple):
         return self.unknown or ", ".join(self.differs or [f"only in {self.only_in}"])
 
 
-def _cas(side: str) -> Callable[[_DocumentRow], str]:
-    cas = at(f"{side}.cas")
-    return lambda row: "" if cas(row) is None else f"0x{cas(row):016x}"
-
-
+_CAS = "0x{:016x}".format
 _D = Column[_DocumentRow]
 DOCUMENT = ColumnSet[_DocumentRow](
     *of("vbucket=one.vbucket:vb"),
-    _D("collection", lambda row: row.one.collection, "collection", lambda row: hex(row.one.collection), drop_rank=3),
+    *of("collection=one.collection:collection", shown=hex, drop_rank=3),
     *of("key:key only_in?"),
     *of("differs?", meaning="what differs: message, seqno, cas, value"),
     _D(
@@ -433,9 +425,9 @@ DOCUMENT = ColumnSet[_DocumentRow](
     _D(get=at("a.seqno"), head="A's seqno", type=ID),
     _D(get=at("b.seqno"), head="B's seqno", type=ID),
     *of("last_seqno_a?=seqno", "a"),
-    _D("cas_a?", at("a.cas"), "A's CAS", _cas("a"), drop_rank=1),
+    _D("cas_a?", at("a.cas"), "A's CAS", shown=_CAS, drop_rank=1),
     *of("name_a?=a.message frame?=a.frame last_seqno_b?=b.seqno"),
-    _D("cas_b?", at("b.cas"), "B's CAS", _cas("b"), drop_rank=2),
+    _D("cas_b?", at("b.cas"), "B's CAS", shown=_CAS, drop_rank=2),
     *of("name_b?=b.message other_frame?=b.frame"),
     _D(head="differs", text=lambda row: row.text),
     type="document",

@@ -10,10 +10,10 @@ from dcpdump.check.rule import Rule, Severity
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json
-from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet, of
+from dcpdump.render.column import INSTANT, INT, TEXT, Column, ColumnSet, at, of
 from dcpdump.render.objects import FRAME
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import folded, number
+from dcpdump.render.text_columns import folded, nonzero
 from dcpdump.streams.wording import clock
 from dcpdump.text import counted, ranges
 
@@ -173,8 +173,8 @@ FINDINGS = ColumnSet[_Found](
     *of("vbucket?:vb", "0"),
     *of("stream_id??:sid", "0", drop_rank=1),
     *of("frame:frame", "0", stored=False),
-    Column("time?", lambda row: row[0].ts_ns, "time", lambda row: _clock(row[0]), type=INSTANT, drop_rank=2),
-    Column(head="more", text=lambda row: number(row[1] or None), right=True, drop_rank=3),
+    *of("time?=ts_ns:time", "0", shown=clock, type=INSTANT, drop_rank=2),
+    Column(head="more", text=lambda row: nonzero(row[1]), right=True, drop_rank=3),
     *of("message", "0"),
     *of("status??", "0", type=TEXT, meaning=_STATUS),
     *of("reason??=0.reason spec=0.rule.source more??=1"),
@@ -192,13 +192,12 @@ EXPLAINED = ColumnSet[Any](*FRAME, Column("rules?", columns=BROKEN), Column("sug
 
 #: Rules, each with its findings counted, and the first as an example.
 BY_RULE = ColumnSet[RuleTotal](
-    Column(head="severity", text=lambda row: row.example.severity.value),
-    Column(head="rule", text=lambda row: row.example.rule.code),
-    Column(head="count", text=lambda row: f"{row.count:,}", right=True),
-    Column(head="conn", text=lambda row: _numbers(row.connections), drop_rank=2),
-    Column(head="vb", text=lambda row: _numbers(row.vbuckets), drop_rank=3),
-    Column(head="frames", text=lambda row: _frames(row), drop_rank=4),
-    Column(head="first at", text=lambda row: _clock(row.example), drop_rank=1),
+    *of("=example.severity.value:severity =example.rule.code:rule"),
+    *of("=count:count", type=INT),
+    *of("=connections:conn", shown=_numbers, drop_rank=2),
+    *of("=vbuckets:vb", shown=_numbers, drop_rank=3),
+    Column(head="frames", text=_frames, drop_rank=4),
+    Column(get=at("example.ts_ns"), head="first at", shown=clock, drop_rank=1),
     Column(
         head="finding",
         text=lambda row: f"{row.example.rule.title}{', e.g. ' if row.count > 1 else ': '}{sentence(row.example)}",
@@ -213,7 +212,3 @@ RULES = ColumnSet[Rule](
     Column("off", lambda rule: [each.code for each in rule.unjudged], type="[text]", meaning="when it is not judged"),
     *of("spec=source"),
 )
-
-
-def _clock(finding: Finding) -> str:
-    return "" if finding.ts_ns is None else clock(finding.ts_ns)

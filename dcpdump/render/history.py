@@ -7,18 +7,17 @@ from zlib import crc32
 from dcpdump.clock import clock_in_use
 from dcpdump.escape import safe
 from dcpdump.record import Json, Record, as_json
-from dcpdump.render.column import Column, ColumnSet, of
+from dcpdump.render.column import ID, INT, Column, ColumnSet, of
 from dcpdump.render.line import dialogue_name
 from dcpdump.render.objects import FRAME, without_none
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import Fitting, number
+from dcpdump.render.text_columns import Fitting
 from dcpdump.spec.names import DATATYPE
 from dcpdump.streams.causes import CARVED
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.wording import client, clock, name_stream, seqno, status
 from dcpdump.text import counted
-from dcpdump.wire.frame import Where
 
 # -- what happened to documents, as streams report it, and how far that is all ------------------------
 
@@ -145,20 +144,9 @@ def objects(changes: Sequence[Change], coverages: Sequence[Coverage], value_byte
     yield from map(COVERAGE.object, coverages)
 
 
-def _revoked(request: Request | None) -> str:
+def _revoked(request: Request) -> str:
     """Say by which rollback a change was taken back."""
-    if request is None:
-        return ""
     return f"by the rollback to {request.rollback_seqno} at {clock(request.answered_ns)}, frame {request.answer_frame}"
-
-
-def _where(change: Change) -> Where:
-    return change.record.frame.raw.where
-
-
-def _time(change: Change) -> str:
-    ts_ns = _where(change).ts_ns
-    return "" if ts_ns is None else clock_in_use().row(ts_ns)
 
 
 def _xattrs(change: Change) -> str:
@@ -188,26 +176,26 @@ REVOCATION = ColumnSet[Request](
 C = Column[Change]
 #: Changes of documents; their objects have the keys of their frames.
 CHANGES = ColumnSet[Change](
-    C(head="key", text=lambda change: safe(change.key)),
+    *of("=key:key", shown=safe),
     C(head="collection", text=_collection, drop_rank=7),
-    C(head="vb", text=lambda change: str(change.record.vbucket), right=True),
-    C(head="seqno", text=lambda change: number(change.seqno), right=True),
-    C(head="rev", text=lambda change: number(change.rev_seqno), right=True, drop_rank=3),
-    C(head="message", text=lambda change: dialogue_name(change.record.frame.message.name)),
-    C(head="revoked", text=lambda change: _revoked(change.revoked)),
-    C(head="CAS", text=lambda change: f"0x{change.cas:016x}", drop_rank=2),
-    C(head="time", text=_time),
-    C(head="conn", text=lambda change: str(change.record.connection), drop_rank=8),
+    *of("=vbucket:vb", "record", type=ID),
+    *of("=seqno:seqno", type=INT),
+    *of("=rev_seqno:rev", type=INT, drop_rank=3),
+    *of("=record.frame.message.name:message", shown=dialogue_name),
+    *of("=revoked:revoked", shown=_revoked),
+    *of("=cas:CAS", shown="0x{:016x}".format, drop_rank=2),
+    *of("=record.frame.raw.where.ts_ns:time", shown=lambda ts_ns: clock_in_use().row(ts_ns)),
+    *of("=connection:conn", "record", drop_rank=8),
     C(head="sid", text=lambda change: str(change.record.frame.stream_id or ""), right=True, drop_rank=6),
-    C(head="frame", text=lambda change: str(change.record.number), right=True),
+    *of("=number:frame", "record", type=ID),
     C(
         head="file@offset",
-        text=lambda change: f"{safe(_where(change).file)}@0x{change.record.frame.raw.offset:x}",
+        text=lambda change: f"{safe(change.record.frame.raw.where.file)}@0x{change.record.frame.raw.offset:x}",
         drop_rank=1,
     ),
-    C(head="datatype", text=lambda change: "|".join(DATATYPE.describe(change.datatype)), drop_rank=4),
+    *of("=datatype:datatype", shown=lambda datatype: "|".join(DATATYPE.describe(datatype)), drop_rank=4),
     C(head="xattrs", text=_xattrs, drop_rank=5),
-    C(head="bytes", text=lambda change: number(change.record.frame.raw.length), right=True),
+    *of("=record.frame.raw.length:bytes", type=INT),
     *(C("seqno?"), C("rev_seqno?"), C("revoked?", columns=REVOCATION), *FRAME),
     type="change",
 )

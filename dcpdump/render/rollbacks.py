@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from dcpdump.render.column import TEXT, Column, ColumnSet, of
+from dcpdump.render.column import ID, TEXT, Column, ColumnSet, at, of
 from dcpdump.render.streams import ENTRY
 from dcpdump.render.style import Line, LineKind
 from dcpdump.spec.statuses import ROLLBACK
@@ -171,11 +171,7 @@ RESUME = ColumnSet[Advised](
     C(head="start", text=_advice(lambda advice: str(advice.start), unknown="?"), right=True),
     C(head="snapshot", text=_advice(lambda advice: f"{advice.snap_start}..{advice.snap_end}")),
     C(head="uuid", text=_advice(lambda advice: _hex(advice.uuid), unknown="?")),
-    C(
-        head="purge seqno",
-        text=_advice(lambda advice: "" if advice.purge_seqno is None else str(advice.purge_seqno)),
-        right=True,
-    ),
-    C(head="flags", text=_advice(lambda advice: f"0x{advice.flags:x}")),
+    C(get=at("1.purge_seqno"), head="purge seqno", type=ID),
+    *of("=flags:flags", "1", shown="0x{:x}".format),
     C(head="why", text=_advice(lambda advice: advice.why, unknown="its numbers were not captured")),
 )

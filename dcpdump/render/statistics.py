@@ -1,6 +1,7 @@
 """Write statistics as text for people (tables, a heat map of the vbuckets, a line of throughput), and as objects."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dcpdump.batch.statistics import Amount, Client, Distribution, HotKey, Kind, Statistics, TimedAmount
@@ -19,7 +20,6 @@ _HEAT = " ░▒▓█"
 _NS = 1_000_000_000
 _SHORTEST = 0.001  #: seconds: what is shorter has no meaningful rate
 _NOBODY = Client()
-_INDENT = "  "
 
 
 class CountedRow(NamedTuple):
@@ -152,7 +152,9 @@ def lines(found: Statistics, order: Order = list) -> list[Line | Fitting]:
     ):
         if part:
             out += [Line(LineKind.PLAIN, ""), Line(LineKind.COLUMNS, title)]
-            out += [_Indented(part)] if isinstance(part, Table) else [Line(LineKind.PLAIN, row) for row in part]
+            out += (
+                [replace(part, indent="  ")] if isinstance(part, Table) else [Line(LineKind.PLAIN, row) for row in part]
+            )
     return out
 
 
@@ -208,17 +210,6 @@ def _vbuckets(found: Statistics) -> list[CountedRow]:
     numbers = found.vbuckets.nonzero()[0].tolist()
     amounts = (Amount(int(found.vbuckets[number]), int(found.vbucket_bytes[number])) for number in numbers)
     return [CountedRow(number, number, amount) for number, amount in zip(numbers, amounts, strict=True)]
-
-
-class _Indented(NamedTuple):
-    """A table below its title, as the rows of the other sections are."""
-
-    table: Table
-
-    def lines(self, width: int | None = None) -> Iterator[Line]:
-        """Yield it as lines."""
-        for kind, text in self.table.lines(None if width is None else width - len(_INDENT)):
-            yield Line(kind, _INDENT + text)
 
 
 def _seconds(amount: TimedAmount) -> float:

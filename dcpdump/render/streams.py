@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
-from dcpdump.render.column import ROW, TEXT, U64, Column, ColumnSet, at, nonzero, of, within
+from dcpdump.render.column import ROW, TEXT, U64, Column, ColumnSet, at, of, within
 from dcpdump.render.style import Line, LineKind
-from dcpdump.render.text_columns import lost
+from dcpdump.render.text_columns import lost, nonzero
 from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import STREAM_FLAGS
 from dcpdump.spec.statuses import ROLLBACK, STATUS
@@ -104,25 +104,11 @@ C = Column[StreamRow]
 def _counted(key: str, opcode: int, drop_rank: int) -> C:
     """Return the column of how many messages of an opcode came."""
     count = partial(lambda opcode, row: row.stream.traffic.count(opcode), opcode)
-    return C(
-        key,
-        count,
-        key.rstrip("?").replace("_", " "),
-        nonzero(count),
-        drop_rank=drop_rank,
-    )
+    return C(key, count, key.rstrip("?").replace("_", " "), shown=nonzero, drop_rank=drop_rank)
 
 
 def _client(row: StreamRow) -> str:
     return client(row.stream.connection) if row.client is None else row.client
-
-
-def _snapshots(row: StreamRow) -> int | None:
-    return row.stream.traffic.snapshots
-
-
-def _bytes(row: StreamRow) -> int:
-    return row.stream.traffic.size
 
 
 def _asked(row: StreamRow) -> str:
@@ -193,7 +179,7 @@ STREAMS = ColumnSet[
         right=True,
         sort=at("verdict.lag.rank"),  # the worst first
     ),
-    C("snapshots?", _snapshots, "snapshots", nonzero(_snapshots), drop_rank=4),
+    *of("snapshots?=traffic.snapshots:snapshots", "stream", shown=nonzero, drop_rank=4),
     _counted("mutations?", MUTATION, 7),
     _counted("deletions?", DELETION, 8),
     _counted("expirations?", EXPIRATION, 9),
@@ -216,7 +202,7 @@ STREAMS = ColumnSet[
     C("end_status_name?", lambda row: reason_name(row.stream.end_status) if row.stream.end is not None else None),
     C("ended_at?", lambda row: row.stream.ended_ns if row.stream.end is not None else row.stream.closed_ns),
     *of("last_at?=traffic.last_ns", "stream"),
-    C("bytes", _bytes, "bytes", nonzero(_bytes), drop_rank=2),
+    *of("bytes=traffic.size:bytes", "stream", shown=nonzero, drop_rank=2),
     *lost_columns("stream.gaps.missed", LOST),
     C(head="rate", text=lambda row: row.rates, drop_rank=1),
     C(head="verdict", text=lambda row: row.verdict.text, sort=lambda row: (row.verdict.rank, row.verdict.text)),

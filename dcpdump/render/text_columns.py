@@ -95,12 +95,17 @@ class Table:
     right: Sequence[str] = ()  #: heads of the columns of numbers
     least: Sequence[str] = ()  #: heads of the columns that are needed least, the least first
     kinds: Sequence[LineKind] = ()  #: of the rows, where some are not plain
+    indent: str = ""  #: before each line
 
     def __bool__(self) -> bool:
         return bool(self.rows)
 
     def lines(self, width: int | None = None) -> Iterator[Line]:
         """Yield the table as lines, at most as wide as the terminal."""
+        for kind, text in self._lines(None if width is None else width - len(self.indent)):
+            yield Line(kind, self.indent + text)
+
+    def _lines(self, width: int | None) -> Iterator[Line]:
         if not self.rows:
             return
         keep = [at for at in range(len(self.heads)) if any(row[at] for row in self.rows)]
@@ -220,6 +225,11 @@ def lost(missed: Missed) -> str:
 def number(value: int | None) -> str:
     """Return a number as text; empty for None."""
     return "" if value is None else f"{value:,}"
+
+
+def nonzero(count: int) -> str:
+    """Return a count as text; empty for 0."""
+    return f"{count:,}" if count else ""
 
 
 def rate_text(value: float) -> str:

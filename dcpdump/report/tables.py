@@ -21,7 +21,7 @@ MOST_STREAMS = 2_000
 _STREAMS = (
     *STREAMS.some("conn client vb sid asked from..to last-seqno lag"),
     Column[StreamRow](get=lambda row: sum(row.stream.traffic.counts), head="messages", type=INT),
-    replace(STREAMS["bytes"], text=None),  # 0 too
+    replace(STREAMS["bytes"], shown=None),  # 0 too
     STREAMS["verdict"],
 )
 
