@@ -139,8 +139,6 @@ class LedgerConsumer(Consumer[Any]):
     """
 
     verb = READ
-    #: Whether documents may come in runs: not where something is to be learnt of each.
-    runs = True
     #: As ``Feed`` has it.
     with_rules = False
     #: Whether streams are listed, or connections alone.
@@ -177,7 +175,7 @@ class LedgerConsumer(Consumer[Any]):
 
     def _dissecting(self) -> Callable[..., EndsWatching[Any]]:
         """Return the dissection that suits what is learnt: columns are imported where frames are looked at."""
-        if self.runs and self._look is None:
+        if self._look is None:
             return RunDissection
         from dcpdump.streams.dissection import Watching
 
@@ -336,7 +334,7 @@ class LedgerConsumer(Consumer[Any]):
         if self._look is not None:
             for piece in pieces:
                 self._look(piece)
-        self._learn_all(self._feed.steps(pieces) if self.runs else self._feed.frame_events(pieces))
+        self._learn_all(self._feed.steps(pieces))
         evictable = self._feed.evictable(self._learner.lose)
         if evictable is not None:
             if streams := evictable.streams:

@@ -27,7 +27,6 @@ _DOCUMENT = [find(opcode).collection_key or opcode == DCP_CACHE_TRANSFER for opc
 class Tracing(LedgerConsumer):
     """A ledger that also keeps the frames of some keys."""
 
-    runs = False
     evicted_are = "shown by their changes alone"
 
     def __init__(self, asked: Invocation) -> None:

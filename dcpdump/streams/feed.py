@@ -15,7 +15,7 @@ from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Lost
 from dcpdump.redact import hides_numbers, is_stray
 from dcpdump.streams.dissection import Ended, EndsWatching, RunPiece, piece_of
-from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, Before, DocumentRun, FrameEvent, Missed, Step, one_by_one
+from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, Before, DocumentRun, FrameEvent, Missed, Step
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ANY_TIME, ConnectionState
 from dcpdump.streams.stream import Stream
@@ -486,12 +486,8 @@ class Feed:
         """Note a block of packets, before its parts, so that the ledger knows whether several files are one capture."""
         self.succession.observe(block)
 
-    def frame_events(self, pieces: Sequence["Piece"]) -> list[FrameEvent]:
-        """Add the next pieces, and return the events that the ledger learns next."""
-        return [frame for step in self.steps(pieces) for frame in one_by_one(step)]
-
     def steps(self, pieces: Sequence["Piece"]) -> Sequence[Step]:
-        """Do the same, with runs of documents."""
+        """Add the next pieces, and return the events and runs of documents that the ledger learns next."""
         taken = [each if isinstance(each, RunPiece) else piece_of(each) for each in pieces]
         in_order = self._orderly(taken)
         found = [step for piece in taken for step in self._steps(piece)]

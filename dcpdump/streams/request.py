@@ -614,12 +614,12 @@ def _nothing_invalid(request: Request) -> str:
 def _not_supported(request: Request, stream: "Stream") -> str:
     connection = stream.connection
     needed = connection.setup.has_collections or (connection.setup.flags or 0) & INCLUDE_XATTRS
-    if needed and connection.begun and connection.setup.accepted("enable_noop") != "true":
+    if needed and connection.begun and not connection.setup.on("enable_noop"):
         return "enable_noop was not accepted before, which xattrs and collections need"
-    if request.filtered and connection.setup.accepted("enable_sync_writes") == "true":
+    if request.filtered and connection.setup.on("enable_sync_writes"):
         return "a collection filter and sync writes exclude each other"
     possible = []
-    if connection.setup.accepted("enable_noop") != "true":
+    if not connection.setup.on("enable_noop"):
         possible.append("enable_noop is missing")
     if request.filtered and not (connection.begun and "enable_sync_writes" not in connection.setup.controls):
         possible.append("a collection filter meets sync writes")
@@ -627,7 +627,7 @@ def _not_supported(request: Request, stream: "Stream") -> str:
 
 
 def _without_stream_id(stream: "Stream") -> str:
-    enabled = stream.connection.setup.accepted("enable_stream_id") == "true"
+    enabled = stream.connection.setup.on("enable_stream_id")
     if stream.stream_id and stream.connection.begun and not enabled:
         return "it has a stream id, and enable_stream_id was not accepted"
     if not stream.stream_id and enabled:

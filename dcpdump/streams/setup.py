@@ -163,11 +163,6 @@ class Setup:
         """Whether this is replication of durable writes."""
         return self.on("enable_sync_writes") and bool(self.agreed.get("consumer_name"))
 
-    def accepted(self, key: str) -> str | None:
-        """Return the value of a control that was accepted; None where it was not, or not captured."""
-        control = self.controls.get(key)
-        return control.value if control is not None and control.status == SUCCESS else None
-
     def on(self, key: str) -> bool:
         """Return whether a control is in force, and on."""
         return self.agreed.get(key, "false").startswith("true")

@@ -86,7 +86,7 @@ def test_neighbours_teach_the_ledger_and_the_rules_the_same_undecoded() -> None:
         feed = Feed(dissection, ledger)
         for block in blocks(captured):
             some = all_pieces(dissection.feed_block(block))
-            feed.frame_events(some)  # it tells the ledger who the ends are
+            feed.steps(some)  # it tells the ledger who the ends are
             for part in some:
                 seen = events_of(piece_of(part))
                 for row in part.records if looks else ():

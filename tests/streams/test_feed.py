@@ -25,8 +25,8 @@ class Live:
         """Take what came since, and return the connection and the verdict on its stream so long after it."""
         for block in blocks(talk.packets[self._seen :]):
             for parts in self._dissection.feed_block(block):
-                for event in self._feed.frame_events(parts):
-                    self.ledger.feed(event)
+                for step in self._feed.steps(parts):
+                    self.ledger.feed_step(step)
         self._seen = len(talk.packets)
         self._feed.pause((talk.packets[-1].ts_ns or 0) + later_ns)
         (connection,), (stream,) = self.ledger.connections.values(), self.ledger.streams

@@ -8,7 +8,7 @@ from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.streams.feed import Feed
-from dcpdump.streams.frame_event import Step
+from dcpdump.streams.frame_event import Step, one_by_one
 
 P = TypeVar("P")
 
@@ -28,7 +28,8 @@ def fed(dissection: Any, packets: Iterable[Packet], size: int = BLOCK_BYTES) -> 
 def told(feed: Feed, dissection: Any, captured: Iterable[Packet], *, runs: bool = False) -> Iterator[Step]:
     """Yield what a feed tells of captured packets to their end: frame by frame, or with runs of documents."""
     for parts in fed(dissection, captured):
-        yield from feed.steps(parts) if runs else feed.frame_events(parts)
+        for step in feed.steps(parts):
+            yield from (step,) if runs else one_by_one(step)
     yield from feed.rest()
 
 
