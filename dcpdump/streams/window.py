@@ -41,13 +41,6 @@ def is_settled(frames: int, then_ns: int | None, now_ns: int | None, grace: int 
     return frames >= grace and (then_ns is None or now_ns is None or abs(now_ns - then_ns) > OUT_OF_ORDER_NS)
 
 
-def continues(messages: int, lasting_ns: int, *, out_of_order: bool) -> bool:
-    """Return whether a number of messages beyond a full window shows that its producer ignores it."""
-    if out_of_order:
-        return messages >= FAR
-    return messages >= _MANY or (messages > 1 and lasting_ns >= _LONG_NS)
-
-
 class EarlyAck(NamedTuple):
     """An acknowledgement that waits for the messages that it acknowledges."""
 
@@ -264,14 +257,6 @@ class FullWindow:
         self.beyond += messages
         self.sent_ns = last_ns
 
-    def is_exceeded(self, *, out_of_order: bool) -> bool:
-        """Return whether the producer continues, for longer than the order of capture explains."""
-        return continues(self.beyond, between(self.beyond_ns, self.sent_ns) or 0, out_of_order=out_of_order)
-
-    def becomes_exceeded(self, ts_ns: int | None, out_of_order: bool) -> bool:
-        """Return whether one more message, at a time, would show that the producer continues."""
-        return continues(self.beyond + 1, between(self.beyond_ns, ts_ns) or 0, out_of_order=out_of_order)
-
 
 @dataclass(slots=True)
 class Window:
@@ -449,11 +434,19 @@ class Window:
     @property
     def is_exceeded(self) -> bool:
         """Whether the producer continues although it is full, for longer than the order of capture explains."""
-        return self.full is not None and self.full.is_exceeded(out_of_order=self.out_of_order)
+        full = self.full
+        return full is not None and self._continues(full.beyond, full.beyond_ns, full.sent_ns)
 
     def becomes_exceeded(self, ts_ns: int | None) -> bool:
         """Return whether one more message, at that time, is the one that shows that the producer continues."""
-        return self.is_blocked and self.full is not None and self.full.becomes_exceeded(ts_ns, self.out_of_order)
+        full = self.full
+        return full is not None and self.is_blocked and self._continues(full.beyond + 1, full.beyond_ns, ts_ns)
+
+    def _continues(self, messages: int, first_ns: int | None, last_ns: int | None) -> bool:
+        """Return whether messages beyond a full window show that its producer ignores it."""
+        if self.out_of_order:
+            return messages >= FAR
+        return messages >= _MANY or (messages > 1 and (between(first_ns, last_ns) or 0) >= _LONG_NS)
 
     @property
     def is_blocked(self) -> bool:
