@@ -36,6 +36,6 @@ def flow(reading: FlowReading, asked: Invocation) -> AnalysisResult:
 
 def _nothing(consumer: LedgerConsumer) -> Line:
     """Return why there is no flow control to show."""
-    if any(each.setup.open_frame is not None or each.stream_count for each in consumer.connections):
+    if any(each.setup.opened_by is not None or each.stream_count for each in consumer.connections):
         return Line(LineKind.PLAIN, "no message of a stream, so no flow control")
     return consumer.nothing()

@@ -75,7 +75,7 @@ class Tracing(LedgerConsumer):
             numbers = self._numbers.pop(stream, [])
             if self._wanted.stream(stream, self.begins_ns):
                 self._early += numbers
-                incomplete = not stream.waits and not coverage(stream).complete
+                incomplete = stream.is_sending and not coverage(stream).complete
                 self._gone[stream.vbucket] = self._gone.get(stream.vbucket, False) or incomplete
 
     def changes(self) -> list[Change]:
@@ -101,7 +101,7 @@ class Tracing(LedgerConsumer):
 
     def is_incomplete(self, vbucket: int | None) -> bool:
         """Return whether a message of a vbucket, or of any, may be missing in the streams to show."""
-        mine = (stream for stream in self.streams if vbucket in (None, stream.vbucket) and not stream.waits)
+        mine = (stream for stream in self.streams if vbucket in (None, stream.vbucket) and stream.is_sending)
         gone = any(self._gone.values()) if vbucket is None else self._gone.get(vbucket, False)
         return gone or not all(coverage(stream).complete for stream in mine)
 

@@ -74,7 +74,7 @@ def _state(row: FlowRow) -> str:
     each, found = row.connection, row.found
     inferred = found.evidence is FlowEvidence.INFERRED
     if found.state is FlowState.UNKNOWN:
-        why = "bytes were lost" if each.setup.open_frame is not None else "the capture starts after DCP_OPEN"
+        why = "bytes were lost" if each.setup.opened_by is not None else "the capture starts after DCP_OPEN"
         why = CARVED if each.carved else why if each.has_both_sides else ONE_DIRECTION
         return f"unknown: {why}"
     if inferred and found.state is FlowState.OFF:

@@ -77,7 +77,7 @@ def coverage(stream: Stream) -> Coverage:
 def _missing(stream: Stream) -> str:
     """Return why not everything of a stream is known; nothing where it is."""
     request = stream.request
-    if request is not None and stream.waits:
+    if request is not None and not stream.is_sending:
         if request.status is None:
             return "no answer to its request was captured"
         return f"it was not granted: {status(request.status)}"

@@ -383,7 +383,7 @@ class Clients:
         """Return the highest seqno that a client can have received before a request; None where that is not known."""
         received = 0
         for each in self._of_vbuckets[stream.vbucket]:
-            if each is stream or each.waits or not _may_be_same(each.connection, stream.connection):
+            if each is stream or not each.is_sending or not _may_be_same(each.connection, stream.connection):
                 continue
             if each.requests and each.requests[0].frame > request.frame:
                 continue

@@ -443,7 +443,7 @@ def _is_over(stream: Stream) -> bool:
     """Return whether nothing more is to be expected of a stream on an open connection, unless it is requested again."""
     if stream.ended or stream.replaced or stream.next is not None:
         return True
-    if not stream.waits:
+    if stream.is_sending:
         return False
     request = stream.requests[-1]
     return request.status is not None or not stream.connection.exchanges.awaits(request)

@@ -69,7 +69,7 @@ def flow_status(connection: ConnectionState, now_ns: int | None) -> FlowStatus:
         return FlowStatus(FlowState.UNKNOWN, FlowEvidence.NOT_CAPTURED)
     direction = connection.producer_direction
     controls_lost = direction is None or connection.sides[1 - direction].losses
-    never_asked = connection.setup.open_frame is not None and window.asked is None and not window.acks
+    never_asked = connection.setup.opened_by is not None and window.asked is None and not window.acks
     if never_asked and not controls_lost:
         return FlowStatus(FlowState.OFF, FlowEvidence.INFERRED)
     size, most = window.size, window.max_unknown

@@ -249,9 +249,10 @@ def _renumbered(mine: Identity, theirs: Identity) -> bool:
 
 
 def host(connection: "ConnectionState") -> str | None:
-    """Return the address of the consumer's end: that which the changes are sent to."""
-    end = connection.consumer_address
-    return None if end is None else end.rpartition(":")[0]
+    """Return the address of the consumer's end: that which the changes are sent to; else of the client."""
+    direction = connection.producer_direction
+    end = connection.client_address if direction is None else connection.src if direction else connection.dst
+    return end.rpartition(":")[0] if end else None
 
 
 def _differ(one: str | None, other: str | None) -> bool:

@@ -276,7 +276,7 @@ def _may_be_other(connection: ConnectionState, before: Stream, request: Request)
 
     After a refusal or an end it is taken for the next request of that stream.
     """
-    open_or_asked = before.alive or (before.waits and before.requests[-1].status is None)
+    open_or_asked = before.alive or (not before.is_sending and before.requests[-1].status is None)
     return not request.readable and connection.setup.on("enable_stream_id") and open_or_asked
 
 

@@ -80,7 +80,7 @@ def find_address(connection: ConnectionState, frame: FrameEvent) -> StreamAddres
     known = connection.stream_of(frame)
     other = connection.lookup.by_opaque.get(opaque)
     if other is not None and (other.vbucket, other.stream_id) == (frame.vbucket, frame.stream_id):
-        if known is None or known.opaque != opaque or (known.waits and other.closed and other.end is None):
+        if known is None or known.opaque != opaque or (not known.is_sending and other.closed and other.end is None):
             known = other  # of a stream that was closed and requested again, messages may trail in
     elif other is not None and other.vbucket == frame.vbucket and known is None and _may_have(other, frame):
         known = other

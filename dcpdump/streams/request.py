@@ -614,21 +614,21 @@ def _nothing_invalid(request: Request) -> str:
 def _not_supported(request: Request, stream: "Stream") -> str:
     connection = stream.connection
     needed = connection.setup.has_collections or (connection.setup.flags or 0) & INCLUDE_XATTRS
-    if needed and connection.begun and not connection.setup.on("enable_noop"):
+    if needed and connection.controls_known and not connection.setup.on("enable_noop"):
         return "enable_noop was not accepted before, which xattrs and collections need"
     if request.filtered and connection.setup.on("enable_sync_writes"):
         return "a collection filter and sync writes exclude each other"
     possible = []
     if not connection.setup.on("enable_noop"):
         possible.append("enable_noop is missing")
-    if request.filtered and not (connection.begun and "enable_sync_writes" not in connection.setup.controls):
+    if request.filtered and not (connection.controls_known and "enable_sync_writes" not in connection.setup.controls):
         possible.append("a collection filter meets sync writes")
     return ", or ".join(possible) or "enable_noop was accepted, and no collection filter meets sync writes"
 
 
 def _without_stream_id(stream: "Stream") -> str:
     enabled = stream.connection.setup.on("enable_stream_id")
-    if stream.stream_id and stream.connection.begun and not enabled:
+    if stream.stream_id and stream.connection.controls_known and not enabled:
         return "it has a stream id, and enable_stream_id was not accepted"
     if not stream.stream_id and enabled:
         return "enable_stream_id was accepted, and it has no stream id"

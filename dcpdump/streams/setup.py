@@ -147,11 +147,6 @@ class Setup:
         return self.opened_by is not None and OPEN in self.accepted_steps
 
     @property
-    def open_frame(self) -> int | None:
-        """The number of the latest DCP_OPEN."""
-        return None if self.opened_by is None else self.opened_by.number
-
-    @property
     def advances(self) -> bool:
         """Whether the producer sends SEQNO_ADVANCED where items are filtered out at a snapshot's end."""
         skips = bool((self.flags or 0) & SKIP_DELETES)

@@ -354,13 +354,6 @@ class ConnectionState:
         return None if server is None else (self.src if server else self.dst) or None
 
     @property
-    def consumer_address(self) -> str | None:
-        """Return address and port of the end that changes are sent to; else of the client."""
-        if self.producer_direction is None:
-            return self.client_address
-        return (self.src if self.producer_direction else self.dst) or None
-
-    @property
     def now_ns(self) -> int | None:
         """The latest time at which it was watched."""
         return self.last_ns if self.end.until_ns is None else self.end.until_ns
@@ -392,11 +385,3 @@ class ConnectionState:
         """Yield the requests of either end that wait for their answers."""
         for direction in (0, 1):
             yield from self.exchanges.waiting((direction, opcode))
-
-    @property
-    def begun(self) -> bool:
-        """Whether its DCP beginnings were captured: OPEN was seen, so a control not seen was not sent.
-
-        Not after lost bytes: what was lost may have been one.
-        """
-        return self.setup.opened_by is not None and not self.lossy

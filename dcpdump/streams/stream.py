@@ -538,18 +538,13 @@ class Stream:
         return self.end is None and self.is_sending
 
     @property
-    def waits(self) -> bool:
-        """Whether it was requested, and neither granted yet nor any message of it came."""
-        return bool(self.requests) and not self.granted and not self.traffic.last_frame
-
-    @property
     def reopened(self) -> bool:
         """Return whether it was granted, or came without a request that was captured."""
         return self.granted or not self.requests
 
     @property
     def is_sending(self) -> bool:
-        """Whether it was granted, or messages of it say that it was."""
+        """Whether it was granted, or messages of it say that it was; else it was requested alone."""
         return self.granted or not self.requests or self.traffic.last_frame > 0
 
     @property
