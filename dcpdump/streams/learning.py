@@ -9,23 +9,9 @@ from dcpdump.spec.document import BEGIN, END, MODIFY
 from dcpdump.spec.header import MOST_STREAM_ID
 from dcpdump.spec.names import ACTIVE, CACHE_TRANSFER, DISK, OSO_START
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
+from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.exchanges import UnansweredRequest
 from dcpdump.streams.frame_event import NO_FRAME, Entry, FrameEvent, failover_log, identity_of, stream_key
-from dcpdump.streams.opcode_kinds import (
-    ABORT,
-    CACHED,
-    CACHED_END,
-    COMMIT,
-    DOCUMENTS,
-    MARKER,
-    OSO,
-    PREPARE,
-    SET_STATE,
-    STREAM_END,
-    STREAM_REQ,
-    SYSTEM_EVENT,
-    WITH_VALUES,
-)
 from dcpdump.streams.phases import PhaseEvent
 from dcpdump.streams.request import Request, json_fault
 from dcpdump.streams.state import ConnectionState
@@ -151,11 +137,11 @@ def learn_keys(stream: Stream, frame: FrameEvent) -> None:
     key, memory = frame.key, stream.connection.memory.keys
     if stream.oso:
         known = stream.keys.out_of_order
-        if frame.opcode in DOCUMENTS and key not in known and len(key) <= LONGEST_KEY and memory.takes(1):
+        if frame.opcode in kinds.DOCUMENTS and key not in known and len(key) <= LONGEST_KEY and memory.takes(1):
             stream.own_keys().out_of_order.add(key)
         return
     own = stream.own_keys()
-    keys = own.prepares if frame.opcode in (PREPARE, ABORT) else own.documents
+    keys = own.prepares if frame.opcode in (kinds.PREPARE, kinds.ABORT) else own.documents
     if key not in keys and len(key) <= LONGEST_KEY and memory.takes(1):
         keys[key] = frame.seqno or 0
 
@@ -172,27 +158,23 @@ def learn_keys_of_run(stream: Stream, close: Inspected) -> None:
 
 def is_key_cut(frame: FrameEvent) -> bool:
     """Return whether a damaged frame is about documents of which one key was not captured whole."""
-    if frame.opcode == CACHED:
+    if frame.opcode == kinds.CACHED:
         return True
-    return frame.opcode in KEYED and (frame.record is None or frame.record.meaning.key is None)
-
-
-#: Messages whose key a snapshot may have only once.
-KEYED = frozenset({*WITH_VALUES, COMMIT, ABORT})
+    return frame.opcode in kinds.KEYED and (frame.record is None or frame.record.meaning.key is None)
 
 
 #: By opcode: what is learnt.
 LEARN: dict[int, Learn] = {
-    STREAM_END: _end,
-    MARKER: _marker,
-    SET_STATE: _state,
-    SYSTEM_EVENT: _event,
-    PREPARE: _prepare,
-    OSO: _oso,
-    **dict.fromkeys((COMMIT, ABORT), lambda stream, frame: stream.prepares.decide(frame.key)),
-    CACHED: lambda stream, _: stream.advance(PhaseEvent.CACHED),
-    CACHED_END: lambda stream, _: stream.advance(PhaseEvent.CACHED_END),
-    **dict.fromkeys(DOCUMENTS, _document),
+    kinds.STREAM_END: _end,
+    kinds.MARKER: _marker,
+    kinds.SET_STATE: _state,
+    kinds.SYSTEM_EVENT: _event,
+    kinds.PREPARE: _prepare,
+    kinds.OSO: _oso,
+    **dict.fromkeys((kinds.COMMIT, kinds.ABORT), lambda stream, frame: stream.prepares.decide(frame.key)),
+    kinds.CACHED: lambda stream, _: stream.advance(PhaseEvent.CACHED),
+    kinds.CACHED_END: lambda stream, _: stream.advance(PhaseEvent.CACHED_END),
+    **dict.fromkeys(kinds.DOCUMENTS, _document),
 }
 
 
@@ -265,7 +247,7 @@ def asked(
     stream.requests.append(request)
     stream.advance(PhaseEvent.REQUEST)
     if len(stream.requests) >= stream.requests.most:
-        stream.requests.forget_some({id(each.request) for each in connection.asked_for(STREAM_REQ)})
+        stream.requests.forget_some({id(each.request) for each in connection.asked_for(kinds.STREAM_REQ)})
     stream.opaque, stream.traffic.last_ns = frame.opaque, frame.ts_ns
     waiting.stream = stream
     return stream
@@ -339,7 +321,7 @@ def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream
     later.opaque = later.requests[-1].opaque
     stream.opaque, stream.duplicate = request.opaque, later
     moved = set(map(id, later.requests))
-    for each in connection.asked_for(STREAM_REQ):
+    for each in connection.asked_for(kinds.STREAM_REQ):
         if each.request is not None and id(each.request) in moved:
             each.stream = later
             each.request.still_open = stream

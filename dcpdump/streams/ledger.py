@@ -10,12 +10,12 @@ from dcpdump.record import Direction
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, CACHE_TRANSFER, CLOSED, DISK, DUPLICATES, HISTORY
 from dcpdump.spec.statuses import SUCCESS
+from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.exchanges import UnansweredRequest
 from dcpdump.streams.failover_logs import Logs
 from dcpdump.streams.frame_event import Before, DocumentRun, FrameEvent, Step, stream_key
 from dcpdump.streams.identity import identify, infer, replicates, server_by
 from dcpdump.streams.learning import (
-    KEYED,
     LEARN,
     answered,
     asked,
@@ -27,26 +27,6 @@ from dcpdump.streams.learning import (
     learn_keys_of_run,
     request_of,
     set_apart,
-)
-from dcpdump.streams.opcode_kinds import (
-    ADD_STREAM,
-    ALL_SEQNOS,
-    BUFFER_ACK,
-    CLOSE_STREAM,
-    FAILOVER_LOG,
-    FAILOVER_LOG_OLD,
-    MARKER,
-    NOOP,
-    OBSERVE,
-    OSO,
-    SEQNO_ACK,
-    SEQUENCED,
-    SET_STATE,
-    STAT,
-    STREAM_END,
-    STREAM_REQ,
-    STREAMED,
-    WANTED,
 )
 from dcpdump.streams.phases import Phase
 from dcpdump.streams.setup import ANSWERS, REQUESTS, begin_direction, keep_alive, waiting_for
@@ -87,15 +67,15 @@ def find_address(connection: ConnectionState, frame: FrameEvent) -> StreamAddres
     if known is not None and known.is_sending and known.opaque in (None, opaque):
         request = known.request
         unsure = known.is_behind(frame.direction) or (request is not None and request.ambiguous)
-        owed = frame.opcode == STREAM_END and known.end is None and frame.get("status") == CLOSED
+        owed = frame.opcode == kinds.STREAM_END and known.end is None and frame.get("status") == CLOSED
         if known.ended and unsure and not owed:
             return StreamAddress(None, True)  # its request, or the answer, may be among what was lost
-        early = connection.exchanges.early(1 - frame.direction, STREAM_REQ, opaque) if known.closing else ()
+        early = connection.exchanges.early(1 - frame.direction, kinds.STREAM_REQ, opaque) if known.closing else ()
         if any(each.answer.status == SUCCESS for each in early):
             return StreamAddress(None, True)  # it was requested again, which is captured a little later
-        outside = not known.in_order and (frame.opcode not in (MARKER, OSO) or not known.live)
+        outside = not known.in_order and (frame.opcode not in (kinds.MARKER, kinds.OSO) or not known.live)
         return StreamAddress(known, outside=outside)
-    if any(connection.exchanges.early(1 - frame.direction, STREAM_REQ, opaque)):
+    if any(connection.exchanges.early(1 - frame.direction, kinds.STREAM_REQ, opaque)):
         return StreamAddress(None, True)  # it was granted, and its request is captured a little later
     stray = other or connection.no_stream
     if other is not None and connection.doubtful:  # streams whose requests were not captured may have one opaque
@@ -145,12 +125,12 @@ _HAS_HISTORY = HISTORY | DUPLICATES  #: of a marker's flags
 
 def continues_without_gap(stream: Stream, frame: FrameEvent) -> bool:
     """Return whether nothing of a stream can have been lost between its last message and this one."""
-    if frame.opcode == MARKER:
+    if frame.opcode == kinds.MARKER:
         start, flags = frame.get("start_seqno"), frame.get("snapshot_type")
         return not frame.weak and start is not None and marker_continues(stream, start, flags or 0)
     if frame.weak or not stream.rises or _has_two_markers(stream):
         return False
-    if frame.opcode == STREAM_END:
+    if frame.opcode == kinds.STREAM_END:
         return _end_continues(stream)
     if frame.seqno is None or not stream.ordered or stream.snapshot is None:
         return False
@@ -201,16 +181,16 @@ def _asked(stream: Stream) -> int | None:
 
 #: How many errors of a consumer are remembered for a stream.
 _COMPLAINTS = 16
-_FAILOVER_LOGS = (FAILOVER_LOG, FAILOVER_LOG_OLD)
+_FAILOVER_LOGS = (kinds.FAILOVER_LOG, kinds.FAILOVER_LOG_OLD)
 
 
 def await_answer(connection: ConnectionState, frame: FrameEvent) -> tuple[UnansweredRequest, FrameEvent | None]:
     """Remember a request that is answered. The second result is its answer, where that was captured before it."""
     waiting = waiting_for(frame, connection)
-    if frame.opcode == STREAM_REQ:
+    if frame.opcode == kinds.STREAM_REQ:
         waiting.request = request_of(frame)
     late = connection.starts_late or (
-        frame.opcode == STREAM_REQ and connection.torn and connection.lookup.shares(frame.opaque)
+        frame.opcode == kinds.STREAM_REQ and connection.torn and connection.lookup.shares(frame.opaque)
     )
     return waiting, connection.exchanges.ask(waiting, connection.frames, late=late)
 
@@ -226,21 +206,21 @@ def learn_answer(
     learn = ANSWERS.get(opcode)
     if learn is not None:
         learn(connection, frame, waiting)
-    if opcode == STREAM_REQ:
+    if opcode == kinds.STREAM_REQ:
         return _answer_to_request(connection, frame, waiting, logs, streams)
     if opcode in _FAILOVER_LOGS and waiting is not None:
         logs.learn_log(connection, waiting.frame.vbucket, frame)
-    if opcode == CLOSE_STREAM and waiting is not None:
+    if opcode == kinds.CLOSE_STREAM and waiting is not None:
         stream = connection.stream_of(waiting.frame)
         while stream is not None and (before := stream.before) and before.end and before.end.frame > frame.number:
             stream = before  # the one that follows it began behind an answer that was captured early
         if stream is not None:
             closed(stream, frame)
         return stream
-    if opcode in (ALL_SEQNOS, OBSERVE):
+    if opcode in (kinds.ALL_SEQNOS, kinds.OBSERVE):
         logs.learn_highs(connection, frame, waiting)
         return None
-    if opcode == STAT:
+    if opcode == kinds.STAT:
         logs.learn_stat(connection, frame)
         return None
     if not COUNTED[opcode]:
@@ -271,19 +251,19 @@ def _answer_to_message(
 ) -> Stream | None:
     """Learn what a consumer answers to a message of a stream."""
     opcode = frame.opcode
-    if opcode == MARKER and frame.direction == connection.producer_direction:
+    if opcode == kinds.MARKER and frame.direction == connection.producer_direction:
         return None
-    if opcode == SET_STATE and waiting is not None and waiting.stream is not None:
+    if opcode == kinds.SET_STATE and waiting is not None and waiting.stream is not None:
         waiting.stream.own_acks().take_state(frame)
     stream = connection.lookup.by_opaque.get(frame.opaque)
     if stream is None:
-        requested = connection.exchanges.by_key.get((frame.direction, STREAM_REQ, frame.opaque))
-        if opcode == MARKER and not frame.status and requested and requested[0].stream is not None:
+        requested = connection.exchanges.by_key.get((frame.direction, kinds.STREAM_REQ, frame.opaque))
+        if opcode == kinds.MARKER and not frame.status and requested and requested[0].stream is not None:
             requested[0].stream.own_acks().take_early(frame)  # it is captured before the grant, and the marker
         return None
     if connection.lookup.shares(frame.opaque):
         return None  # of which of them it is is unknown
-    if opcode == MARKER:
+    if opcode == kinds.MARKER:
         if stream.snapshot is not None:
             stream.snapshot.acked, stream.snapshot.acked_ns = True, frame.ts_ns
         stream.own_acks().take(frame)
@@ -315,7 +295,7 @@ def compare(connections: Collection[ConnectionState], logs: Logs) -> None:
 
 
 #: What only the side with the changes sends, and what only the side that wants them sends.
-_BY_PRODUCER, _BY_CONSUMER = STREAMED | {NOOP, ADD_STREAM}, WANTED
+_BY_PRODUCER, _BY_CONSUMER = kinds.STREAMED | {kinds.NOOP, kinds.ADD_STREAM}, kinds.WANTED
 
 
 #: Flags of snapshots in which single documents settle something: without open prepares, and with them.
@@ -453,9 +433,9 @@ class Ledger:
             stream.take_items(seqno, seqno, seqno, 1, ts_ns)
             if marker is not None and marker.flags & ACKNOWLEDGE and seqno == marker.end:
                 stream.own_acks().expect(frame)
-            if connection.with_rules and opcode in KEYED and marker is not None and not marker.flags & DUPLICATES:
+            if connection.with_rules and opcode in kinds.KEYED and marker is not None and not marker.flags & DUPLICATES:
                 learn_keys(stream, frame)
-        elif opcode == SET_STATE:
+        elif opcode == kinds.SET_STATE:
             waiting, early = await_answer(connection, frame)
             waiting.stream = stream
             if early is not None:
@@ -463,16 +443,16 @@ class Ledger:
         learn = LEARN.get(opcode)
         if learn is not None:
             learn(stream, frame)
-            if opcode == MARKER:
+            if opcode == kinds.MARKER:
                 self.logs.learn_purge(stream, frame)
-        if opcode == STREAM_END and stream.requests and stream.requests[-1].status is None:
+        if opcode == kinds.STREAM_END and stream.requests and stream.requests[-1].status is None:
             connection.exchanges.give_up(stream.requests[-1])  # its answer comes before all messages
         if turns.served is not stream:
             turns.serve(stream)
         if not frame.complete:
             stream.forget()
             stream.gaps = stream.gaps._replace(cut=stream.gaps.cut + is_key_cut(frame))
-            if seqno is None and opcode in SEQUENCED:
+            if seqno is None and opcode in kinds.SEQUENCED:
                 stream.gaps = stream.gaps._replace(seqno=stream.seqnos.last)
         return stream
 
@@ -522,7 +502,7 @@ class Ledger:
         """Learn documents that are simply the next of a stream, in whose snapshot nothing waits to be settled."""
         connection = stream.connection
         first, frames, _, direction, _, _, stream_id, size, first_ns, last_ns = run[:10]
-        first_seqno, last_seqno, high_seqno, kinds, pause_ns, _, close, begun = run[10:]
+        first_seqno, last_seqno, high_seqno, messages, pause_ns, _, close, begun = run[10:]
         self.frames += frames
         side, window, turns = connection.sides[direction], connection.window, connection.turns
         side.frames += frames
@@ -533,7 +513,7 @@ class Ledger:
                 stream.lose(direction, continues_without_gap=marker_continues(stream, begun.start, begun.flags))
             begin_snapshot(stream, begun)
             begun.at -= frames - 1  # its marker is the first of them
-        stream.traffic.take(kinds, size, last_ns, first + frames - 1)
+        stream.traffic.take(messages, size, last_ns, first + frames - 1)
         documents = frames if begun is None else frames - 1
         stream.take_items(first_seqno, last_seqno, high_seqno, documents, last_ns)
         if close is not None and connection.with_rules and stream.marker and not stream.marker.flags & DUPLICATES:
@@ -541,7 +521,7 @@ class Ledger:
         turns.pause(window.last_sent_ns if begun is None else None, first_ns, pause_ns)
         if turns.served is not stream:
             turns.serve(stream)
-        window.sends_run(kinds, frames if stream_id else 0, first_ns, last_ns)
+        window.sends_run(messages, frames if stream_id else 0, first_ns, last_ns)
 
     def lose(self, number: int, direction: int, before: Before, ts_ns: int | None) -> None:
         """Take it that bytes were lost, and that no frame followed."""
@@ -639,12 +619,12 @@ class Ledger:
                 connection.producer_direction = direction
             elif opcode in _BY_CONSUMER:
                 connection.producer_direction = 1 - direction
-        if opcode == BUFFER_ACK:
+        if opcode == kinds.BUFFER_ACK:
             if frame.fields and frame.fields[0] is not None:
                 named, received = frame if connection.with_rules else None, connection.sides[1 - direction].bytes
                 connection.window.acknowledges(frame.fields[0], frame.ts_ns, named, received)
             return None
-        if opcode == NOOP:
+        if opcode == kinds.NOOP:
             keep_alive(connection, frame, asks=direction == connection.producer_direction)
         learn = REQUESTS.get(opcode)
         if learn is not None:
@@ -652,7 +632,7 @@ class Ledger:
         known = early = None
         if find(opcode).replies:
             waiting, early = await_answer(connection, frame)
-            if opcode == STREAM_REQ:
+            if opcode == kinds.STREAM_REQ:
                 known = asked(connection, frame, waiting, early)
                 if len(known.requests) == 1 and not known.traffic.last_frame:  # or else it goes on
                     connection.streams.append(known)
@@ -660,11 +640,11 @@ class Ledger:
             if early is not None:
                 learn_answer(connection, early, waiting, self.logs, self.streams)
         if known is None:
-            connection.replicates |= opcode == SEQNO_ACK
+            connection.replicates |= opcode == kinds.SEQNO_ACK
             known = connection.stream_of(frame)
-            if known is not None and opcode == CLOSE_STREAM:
+            if known is not None and opcode == kinds.CLOSE_STREAM:
                 known.close_asked = early is None
-            elif known is not None and opcode == SEQNO_ACK and frame.fields and frame.fields[0] is not None:
+            elif known is not None and opcode == kinds.SEQNO_ACK and frame.fields and frame.fields[0] is not None:
                 known.acknowledge(frame.fields[0])
             else:
                 return None

@@ -23,5 +23,7 @@ WANTED = frozenset({STREAM_REQ, FAILOVER_LOG, BUFFER_ACK, CONTROL, SEQNO_ACK})
 DOCUMENTS = document_runs.DOCUMENTS
 #: Messages with a value of a document.
 WITH_VALUES = (*DOCUMENTS, PREPARE)
+#: Messages whose key a snapshot may have only once.
+KEYED = frozenset({*WITH_VALUES, COMMIT, ABORT})
 #: Messages with a seqno of their own.
 SEQUENCED = (*DOCUMENTS, SYSTEM_EVENT, PREPARE, COMMIT, ABORT, ADVANCED)

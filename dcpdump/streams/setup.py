@@ -7,20 +7,9 @@ from dcpdump.escape import safe_text
 from dcpdump.spec.names import COLLECTIONS, DELETE_TIMES, NOTIFIER, PRODUCER, REPLICATION, SKIP_DELETES
 from dcpdump.spec.statuses import AUTH_CONTINUE, KEY_EEXISTS, SUCCESS
 from dcpdump.startup import dataclass, field
+from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.exchanges import UnansweredRequest
 from dcpdump.streams.frame_event import FrameEvent, between, identity_of
-from dcpdump.streams.opcode_kinds import (
-    ADD_STREAM,
-    ALL_SEQNOS,
-    CONTROL,
-    HELLO,
-    NOOP,
-    OPEN,
-    SASL_AUTH,
-    SASL_LIST_MECHS,
-    SASL_STEP,
-    SELECT_BUCKET,
-)
 from dcpdump.streams.phases import SetupPhase
 from dcpdump.streams.wording import error_text, whole_number
 
@@ -31,15 +20,15 @@ _BUFFER_SIZE, _NOOPS, _EXPIRY = "connection_buffer_size", "enable_noop", "enable
 _LATENCIES = 100
 #: How many control keys are remembered: the protocol has a few dozen.
 _CONTROLS = 256
-_KEYED = frozenset({CONTROL, SELECT_BUCKET, SASL_AUTH})
+_KEYED = frozenset({kinds.CONTROL, kinds.SELECT_BUCKET, kinds.SASL_AUTH})
 
 #: How many refusals are remembered for a connection: one for each vbucket, and for the other steps.
 _REFUSALS = 1100
 #: The steps up to DCP_OPEN: where one is accepted, those before it were, or are not needed.
-_STEPS = (SASL_AUTH, SELECT_BUCKET, OPEN)
+_STEPS = (kinds.SASL_AUTH, kinds.SELECT_BUCKET, kinds.OPEN)
 
 #: What a client sends first.
-_FIRST = frozenset({HELLO, SASL_LIST_MECHS, SASL_AUTH})
+_FIRST = frozenset({kinds.HELLO, kinds.SASL_LIST_MECHS, kinds.SASL_AUTH})
 
 
 @dataclass(slots=True)
@@ -119,7 +108,7 @@ class Setup:
     def phase(self) -> SetupPhase:
         """Return the phase of the set-up."""
         if self.opened_by is not None:
-            return SetupPhase.OPEN if OPEN in self.accepted_steps else SetupPhase.OPENING
+            return SetupPhase.OPEN if kinds.OPEN in self.accepted_steps else SetupPhase.OPENING
         if self.authenticated is False:
             return SetupPhase.LOGIN_REFUSED
         if self.bucket is not None:
@@ -144,7 +133,7 @@ class Setup:
     @property
     def is_open(self) -> bool:
         """Whether DCP_OPEN was sent and succeeded."""
-        return self.opened_by is not None and OPEN in self.accepted_steps
+        return self.opened_by is not None and kinds.OPEN in self.accepted_steps
 
     @property
     def advances(self) -> bool:
@@ -178,9 +167,9 @@ def waiting_for(frame: FrameEvent, connection: "ConnectionState") -> UnansweredR
     waiting = UnansweredRequest(identity_of(frame), connection.sides[1 - frame.direction].frames)
     if frame.opcode in _KEYED:
         waiting.key = _key(frame) or ""
-    if frame.opcode == CONTROL:
+    if frame.opcode == kinds.CONTROL:
         waiting.value = safe_text(frame.value)
-    elif frame.opcode == ALL_SEQNOS:
+    elif frame.opcode == kinds.ALL_SEQNOS:
         collection = frame.get("collection_id")
         waiting.value = "" if collection is None else str(collection)
     return waiting
@@ -240,11 +229,11 @@ def _control(connection: "ConnectionState", frame: FrameEvent) -> None:
 
 
 REQUESTS: dict[int, Callable[["ConnectionState", FrameEvent], None]] = {
-    HELLO: _hello,
-    SASL_AUTH: _sasl,
-    SASL_STEP: _sasl,
-    OPEN: _open,
-    CONTROL: _control,
+    kinds.HELLO: _hello,
+    kinds.SASL_AUTH: _sasl,
+    kinds.SASL_STEP: _sasl,
+    kinds.OPEN: _open,
+    kinds.CONTROL: _control,
 }
 
 
@@ -262,18 +251,18 @@ def _authenticated(connection: "ConnectionState", frame: FrameEvent, waiting: Un
     if frame.status != AUTH_CONTINUE:
         if frame.status == SUCCESS or not connection.setup.is_open:  # a refusal on an open connection changes nothing
             connection.setup.authenticated = frame.status == SUCCESS
-        _settle(connection, frame, SASL_AUTH)
+        _settle(connection, frame, kinds.SASL_AUTH)
 
 
 def _selected(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if frame.status == SUCCESS and waiting is not None:
         connection.setup.bucket = waiting.key or None
-    _settle(connection, frame, SELECT_BUCKET, "" if waiting is None else waiting.key)
+    _settle(connection, frame, kinds.SELECT_BUCKET, "" if waiting is None else waiting.key)
 
 
 def _opened(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     connection.setup.status = frame.status
-    _settle(connection, frame, OPEN)
+    _settle(connection, frame, kinds.OPEN)
     if frame.status == SUCCESS and connection.setup.name:
         client_key = connection.server_address or connection.dst, connection.setup.bucket or "", connection.setup.name
         connection.setup.client_key = client_key
@@ -288,7 +277,7 @@ def _opened(connection: "ConnectionState", frame: FrameEvent, waiting: Unanswere
 
 def _added(connection: "ConnectionState", frame: FrameEvent, waiting: UnansweredRequest | None) -> None:
     if waiting is not None and frame.status != KEY_EEXISTS:
-        _settle(connection, frame, ADD_STREAM, vbucket=waiting.frame.vbucket)
+        _settle(connection, frame, kinds.ADD_STREAM, vbucket=waiting.frame.vbucket)
 
 
 def _settle(
@@ -354,14 +343,14 @@ def _kept_alive(connection: "ConnectionState", frame: FrameEvent, waiting: Unans
 
 
 ANSWERS: dict[int, Callable[["ConnectionState", FrameEvent, UnansweredRequest | None], None]] = {
-    HELLO: _helloed,
-    SASL_AUTH: _authenticated,
-    SASL_STEP: _authenticated,
-    SELECT_BUCKET: _selected,
-    OPEN: _opened,
-    ADD_STREAM: _added,
-    CONTROL: _controlled,
-    NOOP: _kept_alive,
+    kinds.HELLO: _helloed,
+    kinds.SASL_AUTH: _authenticated,
+    kinds.SASL_STEP: _authenticated,
+    kinds.SELECT_BUCKET: _selected,
+    kinds.OPEN: _opened,
+    kinds.ADD_STREAM: _added,
+    kinds.CONTROL: _controlled,
+    kinds.NOOP: _kept_alive,
 }
 
 

@@ -11,7 +11,6 @@ from dcpdump.spec import MESSAGES, find, names
 from dcpdump.spec.field import Bits, Layout
 from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
-from dcpdump.streams.learning import KEYED
 from dcpdump.streams.state import ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Fault
@@ -279,7 +278,7 @@ def reserved(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> 
 
 
 @skipping(lambda run, close, stream: close.sound or not stream.connection.setup.has_collections)
-@rule("DCP110", "F10", VIOLATION, *KEYED)
+@rule("DCP110", "F10", VIOLATION, *kinds.KEYED)
 def collection_key(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Remark | None:
     """Key without a proper collection id.
 
@@ -459,7 +458,7 @@ _EVENTS_ID = 1  #: the namespace of system events: of this id alone a consumer d
 
 
 @skipping(lambda run, close, stream: close.longest <= _LOGICAL)
-@rule("DCP113", "F13", VIOLATION, *KEYED, kinds.SYSTEM_EVENT, kinds.OPEN, kinds.CONTROL, status="Einval")
+@rule("DCP113", "F13", VIOLATION, *kinds.KEYED, kinds.SYSTEM_EVENT, kinds.OPEN, kinds.CONTROL, status="Einval")
 def too_long(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Key that is too long.
 

@@ -6,7 +6,6 @@ from dcpdump.check.rules.frames import name
 from dcpdump.spec import names
 from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
-from dcpdump.streams.learning import KEYED
 from dcpdump.streams.phases import Phase, PhaseEvent, allows
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
@@ -366,7 +365,7 @@ def _all_once(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
 
 
 @skipping(_all_once)
-@rule("DCP317", "S17", VIOLATION, *KEYED, scope=Scope.SNAPSHOT, off=(Suspend.HISTORY,))
+@rule("DCP317", "S17", VIOLATION, *kinds.KEYED, scope=Scope.SNAPSHOT, off=(Suspend.HISTORY,))
 def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Key twice in a snapshot.
 
