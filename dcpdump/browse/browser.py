@@ -251,7 +251,7 @@ class Browser:
         self.leave()
         hidden = not self.screen.list.listed.has(number)
         if hidden:
-            self._list_everything(number)
+            self._set_filter("", number)
             self.screen.say(f"the filter hides #{number:,}: it is off, Esc brings it back")
         self.screen.show_frames()
         self.screen.list.go(number)
@@ -281,33 +281,24 @@ class Browser:
         self.screen.show_frames()
 
     def _set_filter(self, text: str, number: int | None) -> None:
-        if not text:
-            self._list_everything(number)
-            return
-        from dcpdump.browse.search import FrameSearch
+        self.stop_search()
+        self.filter, self.search, listed = text, None, self._everything
+        if text:
+            from dcpdump.browse.search import FrameSearch
 
-        self._end_searches()
-        self.filter = text
-        search = self.search = FrameSearch(self.frames, text)
-        self.frames.wait(_AT_ONCE, lambda: search.done)
-        self.screen.list.show(search.listed, number)
-
-    def _list_everything(self, number: int | None) -> None:
-        self._end_searches()
-        self.filter, self.search = "", None
-        self.screen.list.show(self._everything, number)
+            search = self.search = FrameSearch(self.frames, text)
+            self.frames.wait(_AT_ONCE, lambda: search.done)
+            listed = search.listed
+        self.screen.list.show(listed, number)
 
     def stop_search(self) -> bool:
-        """End a search that is running; return whether there was one."""
+        """End the searches that are running; return whether there was one."""
         running = self.searching
-        self._end_searches()
-        return running
-
-    def _end_searches(self) -> None:
         for each in (self.search, self.rows):
             if each is not None:
                 each.close()
         self.rows = None
+        return running
 
     def only(self, names: Sequence[str]) -> None:
         """List only frames that have the same as this one, as far as it has them: connection, vbucket."""
