@@ -97,13 +97,13 @@ def bytes_of(tokens: Sequence[str], base: int = 10) -> bytes | None:
     return bytes(value & 0xFF for value in values) if all(-128 <= value <= 255 for value in values) else None
 
 
-def spelled(text: str) -> tuple[str, bytes] | None:
-    """Return the bytes of a text in which each is spelled alike, and how; or None."""
+def _spelled(text: str) -> Pasted | None:
+    """Return the bytes of a text in which each is spelled alike, or None."""
     for token, base, name in _BYTES:
         digits = _digits_of(text, token)
         data = _of_bits(digits, text) if base == 2 else bytes_of(digits, base)
         if data:
-            return name, data
+            return Pasted(name, (data,))
     return None
 
 
@@ -204,13 +204,14 @@ _HEX_TOKEN = lazy_pattern(r"(?:0[xX])?[0-9a-fA-F]+")
 def read_digits(text: str) -> Pasted | None:
     """Return the bytes of a paste made of digits and separators, or None when there is anything else in it."""
     body, notes = _without_ellipsis(text.strip())
-    return None if body is None else _read(body, notes)
+    pasted = None if body is None else _read(body)
+    return pasted and pasted.noted(*notes)
 
 
 def bytes_of_digits(text: str) -> bytes | None:
     """Return the bytes of one run of digits inside something else (a string, a log line), or None."""
     try:
-        pasted = _read(text.strip(), ())
+        pasted = _read(text.strip())
     except PasteError:
         if sum(c in "0123456789abcdefABCDEF" for c in text) < 2 * HEADER_LENGTH - 8:
             return None  # a short word made of hex letters, such as "bad"
@@ -218,16 +219,14 @@ def bytes_of_digits(text: str) -> bytes | None:
     return b"".join(pasted.parts) if pasted else None
 
 
-def _read(text: str, notes: tuple[str, ...]) -> Pasted | None:
+def _read(text: str) -> Pasted | None:
     paragraphs = [p for p in _PARAGRAPH.split(text) if p.strip()]
     if len(paragraphs) > 1:
-        read = [_read(p.strip(), ()) for p in paragraphs[:1000]]
+        read = [_read(p.strip()) for p in paragraphs[:1000]]
         parts = tuple(part for r in read if r for part in r.parts)
         if len(paragraphs) <= 1000 and all(read) and all(map(has_header, parts)):
-            return Pasted(read[0].dialect if read[0] else "", parts, notes)
-    if alike := spelled(text):
-        return Pasted(alike[0], (alike[1],), notes)
-    return _read_bare(text, notes) if _DIGIT_LINE.fullmatch(text) else None
+            return Pasted(read[0].dialect if read[0] else "", parts)
+    return _spelled(text) or (_read_bare(text) if _DIGIT_LINE.fullmatch(text) else None)
 
 
 def _without_ellipsis(text: str) -> tuple[str | None, tuple[str, ...]]:
@@ -245,30 +244,29 @@ def _without_ellipsis(text: str) -> tuple[str | None, tuple[str, ...]]:
     return None, ()
 
 
-def _read_bare(text: str, notes: tuple[str, ...]) -> Pasted | None:
+def _read_bare(text: str) -> Pasted | None:
     """Return the bytes of digits and separators that are not all spelled alike with their base, or None."""
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     if re.search(r"(?<![0-9A-Fa-f])-\d", text) and _SIGNED.fullmatch(text):
         data = bytes_of([t for t in re.split(r"[\s,;]+", text) if t])
-        return Pasted("decimal list", (data,), notes) if data else None
+        return Pasted("decimal list", (data,)) if data else None
     split = [[t for t in _BREAKS.split(line) if t] for line in lines]
     tokens = [t for line in split for t in line]
     if len(tokens) >= HEADER_LENGTH and all(map(BARE[2].fullmatch, tokens)) and int(tokens[0], 2) in MAGICS:
-        return Pasted("bits", (bytes(int(t, 2) for t in tokens),), notes)
+        return Pasted("bits", (bytes(int(t, 2) for t in tokens),))
     if not tokens or not all(_HEX_TOKEN.fullmatch(t) for t in tokens):
         return None
     unnumbered = without_line_numbers("\n".join(line.lstrip(_SEPARATORS) for line in lines))
     if begins_in_digits(unnumbered) and not begins_in_digits(text):
-        return _read_bare(unnumbered, (*notes, "line numbers dropped"))
+        pasted = _read_bare(unnumbered)
+        return pasted and pasted.noted("line numbers dropped")
     if len(tokens) > 1 and all(t[:2] in PREFIXES for t in tokens) and max(map(len, tokens)) > 4:
-        return Pasted("0x words", (_words(tokens),), (*notes, "the words are read in the order that they are written"))
+        return Pasted("0x words", (_words(tokens),), ("the words are read in the order that they are written",))
     if len(tokens) > 1 and "".join(tokens).isdecimal():
         decided = number_list(tokens, bracketed="," in text)
         if decided is not None:
-            return decided.noted(*notes)
-    return Pasted(
-        _hex_name(text, tokens), _lines_of_hex([[unprefixed(t) for t in line] for line in split], lines), notes
-    )
+            return decided
+    return Pasted(_hex_name(text, tokens), _lines_of_hex([[unprefixed(t) for t in line] for line in split], lines))
 
 
 def _lines_of_hex(split: list[list[str]], lines: list[str]) -> tuple[bytes, ...]:
