@@ -129,15 +129,17 @@ class PendingEvidence:
     def _overdue(self, now_ns: int) -> Iterator[Delayed]:
         """Yield requests that should have been answered by now. Each comes once; its answer may still come.
 
-        Where the requester does not read, TCP lets no answer through.
+        Where the requester does not read, TCP lets no answer through. A consumer whose name another takes is gone.
         """
         connection, exchanges = self.connection, self.connection.exchanges
+        taken = connection.setup.name_taken
+        gone_ns = min(now_ns, now_ns if taken is None or taken.ts_ns is None else taken.ts_ns)
         for kind, unjudged in exchanges.unjudged.items():
             answered = exchanges.answered.get(kind, 0)
             sent, held_ns = connection.sides[1 - kind[0]].frames, held_until(connection, kind[0], now_ns)
             while (waiting := self._oldest(unjudged)) is not None:
                 asked = waiting.frame
-                waited = now_ns - (asked.ts_ns or now_ns)
+                waited = (gone_ns if asked.opcode == NOOP else now_ns) - (asked.ts_ns or now_ns)
                 later = asked.opcode in _SAME_ORDER and answered > asked.number
                 spoke = asked.opcode != NOOP or sent - waiting.frames >= _SPOKE
                 certain = connection.end.over or (spoke and not connection.window.out_of_order)

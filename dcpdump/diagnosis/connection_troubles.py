@@ -195,8 +195,9 @@ def _exceeded(evidence: Evidence, each: ConnectionState) -> Trouble | None:
 def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble]:
     """Yield NOOPs without an answer. ``known``: connections of which a worse trouble says so."""
     for each in evidence.connections:
-        noops, now = each.noops, evidence.now_ns
-        until = each.end.ts_ns if each.end.ts_ns is not None else now
+        noops, taken = each.noops, each.setup.name_taken
+        ends = (each.end.ts_ns, None if taken is None else taken.ts_ns, evidence.now_ns)
+        until = min((ts_ns for ts_ns in ends if ts_ns is not None), default=None)
         if each.number in known or noops.open_ns is None or until is None or not each.has_both_sides:
             continue
         waited = until - noops.open_ns

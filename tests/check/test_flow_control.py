@@ -3,7 +3,7 @@
 import pytest
 
 from tests.streams.test_flow_state import MINUTE, late, slow_consumer
-from tests.support.check_cases import MEMORY, PLAIN, STREAM, WINDOW, items
+from tests.support.check_cases import MEMORY, OF_ONE, PLAIN, STREAM, WINDOW, items
 from tests.support.conversation import NOOPS, packets, said
 from tests.support.findings import certain
 from tests.support.ledgers import captured
@@ -38,6 +38,9 @@ CASES = {
     "blocked for a moment, late": (late(slow_consumer()), ""),
     "a NOOP that was not answered, late": (LATE_NOOP + NEXT % 2,
         "DCP511 violation: NOOP with opaque 0x00000099 was not answered in 70 s"),
+    "a NOOP that was not answered before another connection took the name": (
+        OF_ONE + BEGUN + NOOP + "WAIT 2\n" + OF_ONE.replace("50001", "50009") + BEGUN + MINUTE + PAIR,
+        "DCP206 info: the name is that of connection 0, which the server closes now"),
     "NOOPs, up to the idle timeout": (BEGUN + "RX mutation{seqno=1}\nWAIT 50\nTX get-failover-log{vb=5}\n", ""),
     "NOOPs, beyond it": (BEGUN + "RX mutation{seqno=1}\nWAIT 380\nTX get-failover-log{vb=5}\n",
         "DCP515 info: silent for 380 s; DCP513 suspicious: no NOOP for 380 s: enable_noop was accepted, but "
