@@ -358,7 +358,8 @@ class Judge:
         lost = connection.lost_since(asked_ns)
         if lost is not None:
             return Verdict(VerdictKind.UNKNOWN, lost.reason, f"no answer to its request was captured: {lost.text}")
-        if request.ambiguous:
+        early = request.still_open  # one of which no request was captured, if not this one
+        if request.ambiguous or (early is not None and not early.requests and early.opaque == request.opaque):
             return _ambiguous(connection)
         left = self._since(request.ts_ns)
         if connection.end.ts_ns is not None:

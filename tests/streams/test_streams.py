@@ -266,6 +266,11 @@ VERDICTS = {
         "wrong: stuck (nothing for 3.33 m; no NOOP came since 12:00:00.010, for 3.33 m, one is due every 20 s)"),
     # What was not captured.
     "late": ("RX mutation{vb=5, seqno:7, opaque=9}\nTX noop{}\n", "open and flowing (since before the capture)"),
+    "late, and requested, as captured, behind its messages": (
+        "RX mutation{vb=5, seqno:7, opaque=9}\nTX stream-request{vb=5, start=6, opaque=9}\n"
+        "RX mutation{vb=5, seqno:8, opaque=9}\n" + MINUTE,
+        "unknown: unknown (nothing for 60 s; the capture starts after its snapshot marker)",
+        "unknown: unknown (the capture starts late: which answer is its own, if one was captured, is unknown)"),
     "late, and quiet": (
         "RX mutation{vb=5, seqno:7, opaque=9}\nTX noop{}\n" + MINUTE,
         "unknown: unknown (nothing for 60 s; the capture starts after its snapshot marker)"),
