@@ -136,6 +136,8 @@ def _words_of_reply(stream: Stream, reply: ErrorReply) -> str:
 IDLE_NS = 10 * SECOND
 #: Being blocked is a state only if it lasts: a full window is what a busy stream has again and again.
 BLOCKED_NS = SECOND
+#: For so long a producer may read from its disk what a filter leaves out.
+_READS_NS = 60 * SECOND
 #: By the status of STREAM_END.
 _FINISHED = {OK: Cause.FINISHED, CLOSED: Cause.CLOSED, FILTER_EMPTY: Cause.FINISHED}
 #: A message may be so much later than the last packet where no clock went back: its direction's is ahead.
@@ -466,6 +468,8 @@ class Judge:
                 why = _joined(why, turn.text)
                 if turn.waits:
                     return Verdict(VerdictKind.QUIET, Cause.WAITS_FOR_TURN, why)
+                if waits.cause is Cause.ADVANCED_NOT_SENT and stream.from_disk and idle < _READS_NS:
+                    return Verdict(VerdictKind.QUIET, Cause.IDLE, f"{why}; the producer may read what is filtered out")
             return self._stuck(stream, waits, why)
         if silent:
             why = f"nothing for {span(idle)}{silent}"

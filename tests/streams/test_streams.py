@@ -264,6 +264,11 @@ VERDICTS = {
     "behind a server that is silent": (
         COLLECTIONS.replace(NOOPS, NO_NOOPS) + STREAM + TWO + high(9) + SILENT,
         "wrong: stuck (nothing for 3.33 m; no NOOP came since 12:00:00.010, for 3.33 m, one is due every 20 s)"),
+    "a disk that is read for what a filter leaves out": (
+        f"{COLLECTIONS}STREAM vb=5, {FILTERED}\nRX snapshot-marker{{start=0, end=30, flags=0x6}}\n"
+        "RX mutation{seqno=3, key=#0861}\n" + MINUTE.replace("60", "59"),
+        "quiet (in the middle of snapshot 0..30, at seqno 3: SEQNO_ADVANCED to 30 is missing, or items of what it is "
+        "filtered to, for 59 s; the producer may read what is filtered out)"),
     # What was not captured.
     "late": ("RX mutation{vb=5, seqno:7, opaque=9}\nTX noop{}\n", "open and flowing (since before the capture)"),
     "late, and requested, as captured, behind its messages": (
