@@ -158,14 +158,14 @@ class Levels:
 
     def flush(self) -> None:
         """Put pending levels into the grids."""
-        if not self._pending:
+        if self._axis.origin_ns is None or not self._pending:  # the pictures begin later: with the last level of each
+            self._pending = [*{each[0]: each for each in self._pending}.values()]
             return
         rows, times, levels = np.array(self._pending, np.int64).T
         self._pending.clear()
-        steps = self._axis.steps(times)
-        for grid in (self._most, self._last):
+        for grid, noted in ((self._most, times >= self._axis.origin_ns), (self._last, slice(None))):
             grid.reserve(len(self.rows))
-            grid.put(rows, steps, levels)
+            grid.put(rows[noted], self._axis.steps(times[noted]), levels[noted])
 
     def line(self, connection: int) -> Array:
         """Return the largest level of each step; without a change, that of the step before."""
@@ -174,7 +174,7 @@ class Levels:
         most, last = (grid.cells[row, :used] for grid in (self._most, self._last))
         there = np.maximum.accumulate(np.where(last > 0, np.arange(used), -1))
         before = np.concatenate(([0], np.where(there >= 0, last[np.maximum(there, 0)], 0)[:-1]))
-        level = np.maximum(np.where(most > 0, most, 0), before)
+        level = np.maximum(np.maximum(most, last), before)
         return np.where(level > 0, level - np.minimum(level, 1), 0)
 
 
@@ -267,8 +267,8 @@ class Gathered:
         connection = ledger.connections.get(step.connection)
         if connection is None or connection.window.size is None or not connection.window.complete:
             return
-        if not self.traffic.has_row(step.connection) or self.traffic.axis.origin_ns is None:
-            return  # it has no picture of its own, or the pictures begin later
+        if not self.traffic.has_row(step.connection):
+            return  # it has no picture of its own
         level = connection.window.outstanding
         if isinstance(step, DocumentRun) and self.levels.is_one_step(step.first_ns, step.last_ns):
             self.levels.note(step.connection, step.last_ns, level)

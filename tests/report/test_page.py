@@ -259,6 +259,12 @@ def test_until_pictures_only_what_came_before() -> None:
     assert sum(half["lanes"]["timeline-0"]) < sum(whole["lanes"]["timeline-0"])
 
 
+def test_since_pictures_flow_control_in_the_time_of_all_other_pictures() -> None:
+    lanes = data_of(parsed(page_of(HERE / "slow-consumer.pcap", "--since +20s")))["lanes"]
+    assert len(lanes["flow-0"]) == len(lanes["timeline-0"])
+    assert set(lanes["flow-0"]) == {1920}  # from before it, up to the end
+
+
 def test_every_time_of_the_page_is_in_the_zone_that_was_asked_for() -> None:
     path = Path("samples/stopped.pcap").resolve()
     utc, east = (page_of(path, options) for options in ("", "--tz +02:00"))
