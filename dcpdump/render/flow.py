@@ -12,7 +12,7 @@ from dcpdump.streams.flow import UNEXPLAINED, FlowEvidence, FlowState, FlowStatu
 from dcpdump.streams.frame_event import between
 from dcpdump.streams.silence import TcpFaults, tcp_faults
 from dcpdump.streams.state import ConnectionState
-from dcpdump.streams.window import FIRST, LAST, Excess, Interval, Window
+from dcpdump.streams.window import FIRST, LAST, Interval, Window
 from dcpdump.streams.wording import client, clock, span, times
 from dcpdump.text import counted
 
@@ -119,7 +119,7 @@ def _longest(intervals: list[Interval], now_ns: int | None) -> list[Interval]:
 
 def _full(window: Window, found: FlowStatus, times: Interval, now_ns: int | None) -> str:
     """Say when the producer was blocked."""
-    start, end, outstanding = times
+    start, end, outstanding, _ = times
     if end is not None:
         until = f"{clock(end)} ({span(between(start, end))})"
     else:
@@ -129,7 +129,7 @@ def _full(window: Window, found: FlowStatus, times: Interval, now_ns: int | None
     return f"{'seems blocked' if inferred else 'blocked'} {clock(start)} to {until}, {full}"
 
 
-def _exceeded(window: Window, excess: Excess) -> str:
+def _exceeded(window: Window, excess: Interval) -> str:
     """Say when the producer should have been blocked."""
     until = "the end" if excess.end_ns is None else clock(excess.end_ns)
     return (
@@ -208,7 +208,7 @@ def _level(name: str, get: Callable[[Window], int]) -> Column[FlowRow]:
 
 _TIMES = of("from?=start_ns to?=end_ns")
 _INTERVAL = ColumnSet[Interval](*_TIMES, *of("outstanding"))
-_EXCESS = ColumnSet[Excess](*_TIMES, *of("outstanding messages"))
+_EXCESS = ColumnSet[Interval](*_TIMES, *of("outstanding messages"))
 _FAULT = ColumnSet[TcpFaults](
     *of("fault=fault.value"),
     Column("role", lambda found: found.end, meaning="which end: producer, consumer; else server, client, one end"),

@@ -91,6 +91,7 @@ class Interval(NamedTuple):
     start_ns: int | None
     end_ns: int | None
     outstanding: int = 0  #: bytes that were not acknowledged, of flow control
+    messages: int = 0  #: that were sent into a full window
 
     @property
     def lasting_ns(self) -> int:
@@ -151,16 +152,6 @@ class Recurring:
 
 
 # -- the window -----------------------------------------------------------------------------------------
-
-
-class Excess(NamedTuple):
-    """A time in which the producer sent into a full window: ``end_ns`` None where it still did at the end."""
-
-    start_ns: int | None
-    end_ns: int | None
-    outstanding: int
-    messages: int
-
 
 _END_SIZE = 24
 #: A producer waited for an acknowledgement if it was silent this many times longer before it than after it.
@@ -282,7 +273,7 @@ class Window:
     complete: bool = False  #: DCP_OPEN was captured, and nothing was lost since: else the account is relative
     full: FullWindow | None = None  #: where it is full
     blocked: Intervals = field(default_factory=Intervals)  #: when the producer had to wait, and does no more
-    excesses: list[Excess] = field(default_factory=list)
+    excesses: list[Interval] = field(default_factory=list)
     last_ack_ns: int | None = None
     last_sent_ns: int | None = None
     resumed_ns: int | None = None  #: the first message since the last acknowledgement
@@ -454,10 +445,10 @@ class Window:
         return self.full is not None and not self.is_exceeded
 
     @property
-    def all_excesses(self) -> list[Excess]:
+    def all_excesses(self) -> list[Interval]:
         """Return the times in which the producer sent into a full window; the last is up to the end, where it does."""
         full = self.full if self.is_exceeded else None
-        lasting = [] if full is None else [Excess(full.since_ns, None, self.outstanding, full.beyond)]
+        lasting = [] if full is None else [Interval(full.since_ns, None, self.outstanding, full.beyond)]
         return [*self.excesses, *lasting]
 
     @property
@@ -544,7 +535,7 @@ class Window:
         """End the interval in which it was full: the producer was blocked, or sent nevertheless."""
         if self.is_exceeded:
             if len(self.excesses) < MOST:
-                self.excesses.append(Excess(full.since_ns, ts_ns, outstanding, full.beyond))
+                self.excesses.append(Interval(full.since_ns, ts_ns, outstanding, full.beyond))
         else:
             waited = Interval(full.sent_ns, ts_ns, outstanding)
             if full.waited is not None and full.waited.lasting_ns > waited.lasting_ns:
