@@ -19,7 +19,7 @@ from dcpdump.streams.learning import last_message
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.opcode_kinds import CONTROL, HELLO, MARKER, NOOP, OPEN, STREAM_REQ
 from dcpdump.streams.rollbacks import WhyUnknown, explain
-from dcpdump.streams.silence import MissingNoops, held_until, missing_noops
+from dcpdump.streams.silence import held_until, missing_noops
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import is_settled
@@ -110,7 +110,7 @@ class PendingEvidence:
         since = max(window.last_ack_ns or 0, window.last_sent_ns or 0)
         if run.first_ns - since > _STALL or close is None or run.pause_ns > _STALL:
             return False
-        return self._misses_noops(run.last_ns) is None
+        return missing_noops(connection, run.last_ns, sending=True, after_ns=self._noop_missed_ns) is None
 
     def _is_settled(self, frames: int, then_ns: int | None) -> bool:
         """Return whether no more frames will come that were sent before one captured ``frames`` frames ago."""
@@ -168,7 +168,7 @@ class PendingEvidence:
     def _noops_missing(self, frame: FrameEvent) -> Iterator[Delayed]:
         """Yield where NOOPs are missing for longer than two intervals."""
         connection, known_ns = self.connection, self._noop_missed_ns
-        missing, late = self._misses_noops(connection.sent_ns), True
+        missing, late = missing_noops(connection, connection.sent_ns, sending=True, after_ns=known_ns), True
         if missing is not None:
             self._noop_missed_ns = missing.until_ns
         elif connection.end.over:  # where it sends nothing else either, only the end tells how long it was silent
@@ -177,10 +177,6 @@ class PendingEvidence:
         if missing is not None and (late or (missing.silent and known_ns <= missing.since_ns)):
             interval, waited = missing.interval_ns or 0, missing.lasting_ns
             yield Delayed(Event.NOOPS_MISSING, frame, connection.no_stream, waited, limit=interval, late=late)
-
-    def _misses_noops(self, at_ns: int | None) -> MissingNoops | None:
-        """Return which NOOPs are missing when the producer sends something, and were not found before."""
-        return missing_noops(self.connection, at_ns, sending=True, after_ns=self._noop_missed_ns)
 
     def _lag(self, stream: Stream, seqno: int, until_ns: int | None, *, acknowledged: bool) -> None:
         """Note the oldest prepare up to a seqno, if it was acknowledged only at a time, or not even then, that is late.

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import combinations, pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from dcpdump.spec import find
@@ -353,6 +354,7 @@ def _counts(what: str, more: int) -> str:
     return f"counts {what}, {abs(more)} bytes {'less' if more > 0 else 'more'} each"
 
 
+_outstanding = attrgetter("outstanding")
 #: A floor is the minimum of a quarter of the acknowledgements, which must be at least so many.
 _ENOUGH = 8
 #: With fewer acknowledgements, but at least so many, each must leave a larger residue than the one before.
@@ -608,7 +610,3 @@ def _since(first: Mark, mark: Mark) -> Mark:
         counted=mark.counted.minus(first.counted),
         received=mark.received - first.received,
     )
-
-
-def _outstanding(mark: Mark) -> int:
-    return mark.outstanding

@@ -1,6 +1,6 @@
 """Ledger: events in, connections and their streams out. It never guesses: what was not captured stays None.
 
-Code that needs a frame before it is learnt calls the steps of ``feed``: ``arrive``, ``place``, ``learn``.
+Code that needs a frame before it is learnt calls the steps of ``feed``: ``arrive``, and ``learn`` or ``learn_message``.
 """
 
 from collections.abc import Collection, Iterable, Sequence

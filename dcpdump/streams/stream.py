@@ -530,7 +530,7 @@ class Stream:
     @property
     def alive(self) -> bool:
         """Whether, as far as was captured, it is open: granted or sending, and not ended."""
-        return not self.ended and (self.granted or not self.requests)
+        return not self.ended and self.reopened
 
     @property
     def live(self) -> bool:
