@@ -181,7 +181,7 @@ class Browser:
         """Show the next view of the bytes of the frame, in front where they share a place with the fields."""
         if self.record() is not None:
             self.screen.hexes.next_view()
-            if self.screen.hexes in self.screen.lower and not self.screen.has_room:
+            if self.screen.hexes in self.screen.lower and not self.screen.shows_both:
                 self.screen.focus_pane(self.screen.hexes)
 
     @property

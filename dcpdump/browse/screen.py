@@ -117,7 +117,7 @@ class BrowseScreen(Screen[int]):
         self.tab = TABS[0]
         self.instead: Pane[Any] | None = None  #: the ladder, shown for fields and bytes, or the page, for the bytes
         self.zoomed: Pane[Any] | None = None  #: the list, the table or a pane below, which fills the screen
-        self._second = False  # whether bytes, not fields, are seen where there is room for one of them
+        self._second = False  # whether bytes, not fields, are seen where only one of them fits
         self._dragged: tuple[Pane[Any], bool] | None = None  # the pane whose border is dragged; whether the upper one
         self._lines: int | None = None  # height of the panes below, after their border was dragged
 
@@ -162,7 +162,7 @@ class BrowseScreen(Screen[int]):
 
     @property
     def lower(self) -> list[Pane[Any]]:
-        """Return the panes below, whether there is room for all of them or not."""
+        """Return the panes below, also those that do not fit."""
         if self.table is not None:
             return [self.page]
         return [self.ladder] if self.instead is self.ladder else [self.fields, self.instead or self.hexes]
@@ -173,18 +173,18 @@ class BrowseScreen(Screen[int]):
         return self.focused if isinstance(self.focused, Pane) else self.main
 
     @property
-    def has_room(self) -> bool:
+    def shows_both(self) -> bool:
         """Return whether fields and bytes are seen at once."""
         return self.has_class("wide") or self.has_class("tall")
 
     def _arrange(self) -> None:
-        """Choose the layout for the terminal, and show the panes for which there is room now."""
+        """Choose the layout for the terminal, and show the panes that fit into it."""
         width, height = self.app.size
         self.set_class(width >= _WIDE, "wide")
         self.set_class(height >= _TALL, "tall")
         self.set_class(width < _LEAST_WIDTH or height < _LEAST_HEIGHT, "small")
         upper, lower = [self.main], self.lower
-        if len(lower) > 1 and not self.has_room:
+        if len(lower) > 1 and not self.shows_both:
             lower = [lower[self._second]]
         if self.zoomed is not None:
             upper, lower = (upper, []) if self.zoomed is self.main else ([], lower)
