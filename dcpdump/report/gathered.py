@@ -50,7 +50,7 @@ class _Frames(Generic[T]):
         self._frames: OrderedDict[int, tuple[int, T]] = OrderedDict()
 
     def keep(self, number: int, size: int, frame: T) -> bool:
-        """Keep a frame of a size; return False where only the first ones are kept, and there is no room."""
+        """Keep a frame of a size; return False where only the first ones are kept, and it is not among these."""
         if not self._latest and (len(self._frames) >= self._most or self._bytes + size > _BYTES):
             return False
         self._frames[number] = size, frame
