@@ -17,7 +17,7 @@ ASKING += "RX noop{opaque=0x81969800}\n"
 
 def rotated() -> list[Packet]:
     """Return a connection that is silent after a NOOP, and another one that continues for minutes."""
-    return packets(said(ASKING + "CONNECT\n" + PLAIN + "".join(NOOP % at for at in range(1, 13))))
+    return packets(said(ASKING + "CONNECT\n" + opening(name="other") + "".join(NOOP % at for at in range(1, 13))))
 
 
 def judged(folder: Path, *files: list[Packet]) -> Printed:
