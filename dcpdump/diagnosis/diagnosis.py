@@ -293,7 +293,7 @@ class Diagnosis:
                 odd = sum(trouble.count for trouble in self.troubles if trouble.situation is Situation.RULE)
                 said += [counted(odd, "suspicious finding")] if odd else []
                 wrong = self._since if self.rolled_back else "is certain to be wrong" if odd else "is wrong"
-                return f"{''.join(f'{each}, and ' for each in said)}nothing {wrong}{far}: {self.looked_at}"
+                return f"{', '.join(said)}{', and ' * bool(said)}nothing {wrong}{far}: {self.looked_at}"
 
     @property
     def rolled_back(self) -> int:

@@ -370,7 +370,7 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     """Key twice in a snapshot.
 
     Reported when a key comes for the second time in a snapshot: among documents and commits, or among prepares and
-    aborts. Suspicious only: in a disk snapshot of a stream that may come from a replica (its request does not insist
+    aborts. As information only in a disk snapshot of a stream that may come from a replica (its request does not insist
     on an active vbucket), as a replica may send what it has on disk and in memory under one marker.
 
     A snapshot holds only the latest state of each key, unless its marker says that it may contain duplicates.
@@ -387,7 +387,7 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     if seqno is None or seqno == frame.seqno:  # of that DCP402 says so
         return None
     text = f"the key of seqno {frame.seqno} is that of seqno {seqno} in snapshot {marker.start}..{marker.end}"
-    return Remark(text, SUSPICIOUS if marker.flags & names.DISK and stream.may_be_of_replica else None)
+    return Remark(text, INFO if marker.flags & names.DISK and stream.may_be_of_replica else None)
 
 
 @rule("DCP318", "S18", VIOLATION, kinds.OSO, kinds.MARKER, Event.DISORDERED, scope=Scope.SNAPSHOT)
