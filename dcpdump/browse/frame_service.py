@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: The filter of frames with a problem, and the flags of frames with trouble that the columns know of.
 _WITH_PROBLEM, _TROUBLE = "problems", PROBLEM | ODD | REFUSED | GAP_BEFORE
-#: Questions that are answered before others.
+#: Short questions, which are answered before others.
 _SHORT = ("decode", "describe")
 #: Seconds of work on a question before others have their turn.
 _PIECE_S = 0.02
@@ -59,10 +59,10 @@ class FrameService:
         return self.index.building.complete or self._stopped
 
     def work(self) -> list[Message]:
-        """Index new input, and continue with one question: short ones first, and before input is waited for."""
+        """Continue with one question, and index more: short questions first, so that nobody waits for them."""
         out: list[Message] = []
         try:
-            if not self._stopped and not (self.index.building.idle and self._short is not None):
+            if not self._stopped and self._soon is None:
                 self.index.step()
         except (DcpdumpError, OSError) as error:
             self._stopped = True
@@ -98,8 +98,8 @@ class FrameService:
         """Yield the pieces of an answer found in one turn."""
         if not self._asked:
             return
-        short = self._short
-        ticket = next(iter(self._asked)) if short is None else short
+        soon = self._soon
+        ticket = next(iter(self._asked)) if soon is None else soon
         due = time.monotonic() + _PIECE_S
         try:
             for value in self._asked[ticket][1]:
@@ -113,10 +113,9 @@ class FrameService:
         del self._asked[ticket]
 
     @property
-    def _short(self) -> int | None:
-        """Return the ticket of a question that is soon answered; None without one."""
-        short = (ticket for ticket, (question, _) in self._asked.items() if question.method in _SHORT)
-        return next(short, None)
+    def _soon(self) -> int | None:
+        """Return the ticket of a short question; None without one."""
+        return next((ticket for ticket, (question, _) in self._asked.items() if question.method in _SHORT), None)
 
     # -- questions: each yields pieces of its answer, after little work; None if there is none yet --------
 
