@@ -434,6 +434,10 @@ def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     return None
 
 
+#: For so long two servers stream a vbucket that moves.
+_BOTH_NS = 10 * SECOND
+
+
 @rule("DCP240", "L20", INFO, kinds.STREAM_REQ | RESPONSE, kinds.MARKER)
 def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
     """Two servers stream one vbucket.
@@ -471,9 +475,6 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     text = f"{there} streams this vbucket too, on connection {theirs.number}"
     return Remark(f"{text}, since {clock(other.granted_ns)}", SUSPICIOUS) if late else text
 
-
-#: For so long two servers stream a vbucket that moves.
-_BOTH_NS = 10 * SECOND
 
 # -- how streams end ----------------------------------------------------------------------------------
 
