@@ -63,7 +63,7 @@ def annotate(parts: tuple[bytes, ...], *, show_secrets: bool = False, breaks: Br
             end = _end(part, at, session)
             one = _annotate(part[at:end], len(out) + 1, session, show_secrets, breaks)
             record = one.record
-            if record.frame.header.opcode in NAMING and (said := said_by(record.frame, record.meaning.document, "")):
+            if record.frame.header.opcode in NAMING and (said := said_by(record.frame, record.content.document, "")):
                 names.learn(said, server, record.number)
             one = replace(one, record=replace(record, names=names))
             stray = part[at] not in MAGICS and end < len(part) and end - at != one.record.frame.raw.length
@@ -117,6 +117,6 @@ def _contradicts(frame: Frame, data: bytes) -> bool:
 
 
 def _record(frame: Frame, number: int, session: Session) -> Record:
-    understood = session.understand(frame, number)
-    vbucket = understood.vbucket if len(frame.raw.data) >= WORD_END else None
-    return Record(number, frame, understood.meaning, vbucket, understood.request)
+    interpretation = session.understand(frame, number)
+    vbucket = interpretation.vbucket if len(frame.raw.data) >= WORD_END else None
+    return Record(number, frame, interpretation.content, vbucket, interpretation.request)

@@ -79,7 +79,7 @@ class _Unsealing:
             if tls is None:
                 return None
         if conversation.tls is None:
-            tls.take_gaps(direction)  # losses were counted as sent
+            tls.pop_gaps(direction)  # losses were counted as sent
         events = tls.feed(direction, event)
         if conversation.tls is None:
             if not (tls.opened or tls.certain):
@@ -116,7 +116,7 @@ class _Unsealing:
         if suspect is not None and conversation.tls is None and not any(conversation.framed) and suspect.likely:
             self._adopt(conversation, suspect)
             for direction in (0, 1):
-                suspect.take_gaps(direction)
+                suspect.pop_gaps(direction)
         conversation.suspect = None
         if conversation.tls is None:
             return []
@@ -314,7 +314,7 @@ class Dissector:
 
     def _lose(self, conversation: Conversation, direction: int, gap: Gap) -> tuple[Gap, ...]:
         """Count the bytes lost at a gap, and return them: of TLS the bytes as sent, which are more than the text."""
-        sent = (gap,) if conversation.tls is None else conversation.tls.take_gaps(direction)
+        sent = (gap,) if conversation.tls is None else conversation.tls.pop_gaps(direction)
         missing = self.tally.lost if any(conversation.framed) else conversation.lost[direction]
         for each in sent:
             if each.reason == CARVED:
@@ -437,16 +437,16 @@ class Dissector:
         frame = decode(raw, show_secrets=self._show_secrets)
         if frame.message.dcp:
             self.tally.dcp_frames += 1
-        understood = conversation.session.understand(frame, number, direction)
+        interpretation = conversation.session.understand(frame, number, direction)
         src, dst = conversation.ends[direction]
-        if frame.header.opcode in NAMING and (said := said_by(frame, understood.meaning.document, dst)) is not None:
+        if frame.header.opcode in NAMING and (said := said_by(frame, interpretation.content.document, dst)) is not None:
             self._name(conversation, said, number)
         return Record(
             number,
             frame,
-            understood.meaning,
-            understood.vbucket,
-            understood.request,
+            interpretation.content,
+            interpretation.vbucket,
+            interpretation.request,
             conversation.connection.number,
             direction,
             src,

@@ -21,7 +21,7 @@ from dcpdump.wire.collection_names import Names
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import FieldValue, Frame, Problem, RawFrame, Section
 from dcpdump.wire.session import SessionRequest
-from dcpdump.wire.value import Body, Meaning
+from dcpdump.wire.value import Body, Content
 
 Json = dict[str, Any]
 DEFAULT_VALUE_BYTES = 64
@@ -44,11 +44,11 @@ _NEEDS = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A frame with its meaning and its context. ``connection`` is None for pasted bytes."""
+    """A frame with its content and its context. ``connection`` is None for pasted bytes."""
 
     number: int  #: 1, 2, 3 … in the order in which frames completed
     frame: Frame
-    meaning: Meaning
+    content: Content
     vbucket: int | None  #: of a response, that of its request
     request: SessionRequest | None = None
     connection: int | None = None
@@ -60,7 +60,7 @@ class Record:
     @property
     def collection(self) -> int | None:
         """Return the id of its key's collection, or of the collection that it names; None without one."""
-        return self.meaning.collection if self.meaning.collection is not None else self.frame.get(_NAMED_COLLECTION)
+        return self.content.collection if self.content.collection is not None else self.frame.get(_NAMED_COLLECTION)
 
     def collection_path(self, collection: int | None) -> str | None:
         """Return the name of a collection, ``scope.collection``, if one was captured up to this frame."""
@@ -71,19 +71,19 @@ class Record:
     @property
     def problems(self) -> tuple[Problem, ...]:
         """Return the problems of the frame, its key and its value."""
-        return self.frame.problems + self.meaning.problems
+        return self.frame.problems + self.content.problems
 
     @property
     def hints(self) -> tuple[str, ...]:
         """Return what is odd, but no problem."""
-        return self.frame.hints + self.meaning.hints
+        return self.frame.hints + self.content.hints
 
     @property
     def stream_id(self) -> int | None:
         """Return the stream id of the frame; of a stream request, the one that it requests."""
         if self.frame.stream_id is not None:
             return self.frame.stream_id
-        asked = self.meaning.document.get("sid") if isinstance(self.meaning.document, dict) else None
+        asked = self.content.document.get("sid") if isinstance(self.content.document, dict) else None
         return asked if isinstance(asked, int) else None
 
     @property
@@ -102,7 +102,7 @@ def blank_record(
     key: bytes | None = None, connection: int | None = None, direction: int = 0, src: str = "", dst: str = ""
 ) -> Record:
     """Return a record for filters of which only the key or the origin matters."""
-    return Record(0, _BLANK, Meaning(key=key), None, None, connection, direction, src, dst)
+    return Record(0, _BLANK, Content(key=key), None, None, connection, direction, src, dst)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def seqno_range(frame: Frame) -> tuple[int, int] | None:
 
 def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) -> Json:
     """Return the frame as a JSON object. ``value_bytes``: how many bytes of values to show, None for all."""
-    frame, header, meaning = record.frame, record.frame.header, record.meaning
+    frame, header, content = record.frame, record.frame.header, record.content
     out: Json = {}
     if record.connection is not None:
         out |= _origin_json(record)
@@ -180,8 +180,8 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
     if record.stream_id is not None:
         out["stream_id"] = record.stream_id
     fields = _fields(frame)
-    if meaning.items:
-        for item, flat in zip(meaning.items, fields["items"], strict=False):
+    if content.items:
+        for item, flat in zip(content.items, fields["items"], strict=False):
             flat |= {} if item.collection is None else {"collection": item.collection}
             flat["key"] = safe(item.key)
             if path := record.collection_path(item.collection):
@@ -315,21 +315,21 @@ def shown_body(record: Record) -> Body | None:
     """Return a frame's value, decompressed; None if it has none, or consists of fields, or must not be shown."""
     frame = record.frame
     hidden = frame.masked or not frame.value_length or isinstance(frame.layout.value, tuple)
-    return None if hidden else record.meaning.body
+    return None if hidden else record.content.body
 
 
 def _key_and_value(record: Record, value_bytes: int | None) -> Json:
-    frame, meaning = record.frame, record.meaning
+    frame, content = record.frame, record.content
     out: Json = {}
     collection = record.collection
     if collection is not None:
         out["collection"] = collection
-        if meaning.collection is not None and meaning.collection_inferred:
+        if content.collection is not None and content.collection_inferred:
             out["collection_inferred"] = True
         if path := record.collection_path(collection):
             out["collection_name"] = path
-    if frame.key is not None and meaning.key is not None:
-        out["key"] = safe(meaning.key)
+    if frame.key is not None and content.key is not None:
+        out["key"] = safe(content.key)
         out["key_hex"] = frame.key.hex()
     length, body = frame.value_length, shown_body(record)
     if length:
@@ -337,12 +337,12 @@ def _key_and_value(record: Record, value_bytes: int | None) -> Json:
         out["value_length"] = len(body.value) if body is not None and whole else length
     if frame.masked:
         out["value"] = f"<secret {length} B>"
-    elif meaning.body is not None:
+    elif content.body is not None:
         if body is not None and value_bytes != 0:
             out["value"] = safe(_head(body.value, value_bytes))
-        out |= _xattrs(meaning.body)
-    if meaning.document is not None:
-        out["value_json"] = meaning.document
+        out |= _xattrs(content.body)
+    if content.document is not None:
+        out["value_json"] = content.document
     return out
 
 

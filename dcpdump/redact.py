@@ -21,7 +21,7 @@ from dcpdump.wire.collection_names import LAST, Names
 from dcpdump.wire.decode import MASK, structure
 from dcpdump.wire.frame import FieldValue, Frame, Problem, Section
 from dcpdump.wire.json_text import parse_json
-from dcpdump.wire.value import Body, Item, Meaning
+from dcpdump.wire.value import Body, Content, Item
 
 # -- whose data each byte of a frame is ---------------------------------------------------------------
 # Everything but numbers of known layouts and the protocol's own words is user data, unless the protocol table gives
@@ -240,11 +240,11 @@ class Redactor:
     def record(self, record: Record) -> Record:
         """Return the record with all texts hashed that must not be shown."""
         damaged = is_damaged(record.frame) or is_stray(record.frame)
-        frame = self._frame(record.frame, record.meaning, damaged)
-        meaning = self._meaning(record.frame, record.meaning, damaged)
+        frame = self._frame(record.frame, record.content, damaged)
+        content = self._content(record.frame, record.content, damaged)
         names = self.names(record.names)
         src, dst = self.endpoint(record.src), self.endpoint(record.dst)
-        return replace(record, frame=frame, meaning=meaning, src=src, dst=dst, names=names)
+        return replace(record, frame=frame, content=content, src=src, dst=dst, names=names)
 
     # -- texts ---------------------------------------------------------------------------------------
 
@@ -292,11 +292,11 @@ class Redactor:
 
     # -- the bytes: keys and values in place, at the same length ------------------------------------------
 
-    def _frame(self, frame: Frame, meaning: Meaning, damaged: bool) -> Frame:
+    def _frame(self, frame: Frame, content: Content, damaged: bool) -> Frame:
         data = bytearray(frame.raw.data)
         fields: list[FieldValue] = []
         for field in frame.fields:
-            hidden = self._field(frame, meaning, field, damaged)
+            hidden = self._field(frame, content, field, damaged)
             if hidden is not None:
                 data[field.start : field.end] = hidden
                 field = field._replace(value=hidden if isinstance(field.value, bytes) else None)
@@ -319,7 +319,7 @@ class Redactor:
             problems=_without_numbers(frame, frame.problems),
         )
 
-    def _field(self, frame: Frame, meaning: Meaning, field: FieldValue, damaged: bool) -> bytes | None:
+    def _field(self, frame: Frame, content: Content, field: FieldValue, damaged: bool) -> bytes | None:
         """Return the replacement of a field, or None to keep it."""
         wire = frame.raw.data[field.start : field.end]
         if damaged:
@@ -334,9 +334,9 @@ class Redactor:
         if frame.message.secret and field.section is not Section.KEY:
             return MASK * len(wire)  # a password could be guessed by its hash
         if field.section is Section.KEY:
-            return self._hash_end(wire, meaning.key, prefix(frame.message, wire))
-        if (field.group, field.field.name) == ("items", "key") and field.item < len(meaning.items):
-            return self._hash_end(wire, meaning.items[field.item].key)
+            return self._hash_end(wire, content.key, prefix(frame.message, wire))
+        if (field.group, field.field.name) == ("items", "key") and field.item < len(content.items):
+            return self._hash_end(wire, content.items[field.item].key)
         return self.hash(wire)
 
     def _hash_end(self, wire: bytes, key: bytes | None, size: int = 0) -> bytes:
@@ -355,10 +355,10 @@ class Redactor:
 
     # -- what they mean -----------------------------------------------------------------------------------
 
-    def _meaning(self, frame: Frame, meaning: Meaning, damaged: bool) -> Meaning:
-        key, body, document = meaning.key, meaning.body, meaning.document
+    def _content(self, frame: Frame, content: Content, damaged: bool) -> Content:
+        key, body, document = content.key, content.body, content.document
         if damaged:
-            meaning = replace(meaning, collection=None)
+            content = replace(content, collection=None)
         if key is not None and self._hides_key(frame, damaged):
             key = self.hash(key) if damaged else self._hash_name(frame.message, key)
         if self._hides_value(frame, frame.value or b"", damaged):
@@ -366,17 +366,17 @@ class Redactor:
             if document is not None:
                 document = self.hash(json.dumps(document).encode()).decode()
         return replace(
-            meaning,
+            content,
             key=key,
-            collection_name=self.hash(meaning.collection_name) if meaning.collection_name else None,
+            collection_name=self.hash(content.collection_name) if content.collection_name else None,
             body=body,
             document=document,
             items=()
             if damaged
             else tuple(
-                Item(item.collection, self.hash(item.key), self._body(frame, item.body)) for item in meaning.items
+                Item(item.collection, self.hash(item.key), self._body(frame, item.body)) for item in content.items
             ),
-            problems=_without_numbers(frame, meaning.problems),
+            problems=_without_numbers(frame, content.problems),
         )
 
     def _body(self, frame: Frame, body: Body) -> Body:

@@ -236,9 +236,19 @@ def _feed_frames(data: bytes, way: int) -> None:
     records = []
     for number, raw in enumerate((cut for cut in cuts if isinstance(cut, RawFrame)), 1):
         frame = decode(raw, show_secrets=bool(way & 2))
-        understood = session.understand(frame, number, way & 1)
+        interpretation = session.understand(frame, number, way & 1)
         records.append(
-            Record(number, frame, understood.meaning, understood.vbucket, understood.request, 0, 0, "a:1", "b:2")
+            Record(
+                number,
+                frame,
+                interpretation.content,
+                interpretation.vbucket,
+                interpretation.request,
+                0,
+                0,
+                "a:1",
+                "b:2",
+            )
         )
     _show(records, way)
 

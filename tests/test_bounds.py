@@ -199,8 +199,8 @@ def many_items(form: str) -> Callable[[int], Callable[[], object]]:
     def make(count: int) -> Callable[[], object]:
         item = {"key": b"\x08key", "value": b"v"}
         frame = decode(RawFrame.of(encode("DCP_CACHE_TRANSFER", {"items": [item] * count})))
-        understood = Session().understand(frame)
-        record = Record(1, frame, understood.meaning, understood.vbucket)
+        interpretation = Session().understand(frame)
+        record = Record(1, frame, interpretation.content, interpretation.vbucket)
         return lambda: (OUTPUTS[form].write(record, View(None, Palette(False))), as_json(record))
 
     make.__name__ = f"many_items_as_{form}"

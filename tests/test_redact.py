@@ -83,9 +83,9 @@ def record(data: bytes, holes: tuple[Span, ...] = (), *, collections: bool = Tru
     session = Session()
     if collections:
         session.features = frozenset({COLLECTIONS})
-    understood = session.understand(frame, 1, 0)
-    request, vbucket = understood.request, understood.vbucket
-    return Record(1, frame, understood.meaning, vbucket, request, 0, 0, "10.77.3.9:51234", "10.88.4.2:11210")
+    interpretation = session.understand(frame, 1, 0)
+    request, vbucket = interpretation.request, interpretation.vbucket
+    return Record(1, frame, interpretation.content, vbucket, request, 0, 0, "10.77.3.9:51234", "10.88.4.2:11210")
 
 
 def shown(one: Record) -> Iterator[str]:

@@ -49,30 +49,30 @@ def row_of(record: Record, value_bytes: int | None) -> Row:
         out[name] = _number(out[name])
     for name in out.keys() & _LISTS:
         out[name] = [_numbers(item) if isinstance(item, dict) else item for item in out[name]]
-    frame, meaning = record.frame, record.meaning
+    frame, content = record.frame, record.content
     if "time" in out:
         ts_ns = frame.raw.where.ts_ns or 0
         out |= {"time": ts_ns // 1000, "time_ns": ts_ns}
     out["direction"] = record.direction
     if "key" in out:
-        out["key"] = meaning.key
+        out["key"] = content.key
     if frame.masked:
         out["value"] = out["value"].encode()
     elif value_bytes != 0 and (body := shown_body(record)) is not None:
         out["value"] = body.value[:value_bytes]
-    if meaning.body is not None and meaning.body.xattrs is not None:
-        out["xattrs"] = list(dict(meaning.body.xattrs).items())
+    if content.body is not None and content.body.xattrs is not None:
+        out["xattrs"] = list(dict(content.body.xattrs).items())
     if "value_json" in out:
         out["value_json"] = encodable(json.dumps(flat["value_json"], ensure_ascii=False))
     if "framing" in out:
         out["framing"] = framing(frame, attrgetter("value"))
-    if meaning.items:
-        for understood, item in zip(meaning.items, out["items"], strict=False):
-            value = understood.body.value
-            item |= {"key": understood.key, "value": value[:value_bytes]}
+    if content.items:
+        for decoded, item in zip(content.items, out["items"], strict=False):
+            value = decoded.body.value
+            item |= {"key": decoded.key, "value": value[:value_bytes]}
             item["value_hex"] = item.get("value_hex", "")[: None if value_bytes is None else 2 * value_bytes]
-            if understood.body.xattrs is not None:
-                item["xattrs"] = list(dict(understood.body.xattrs).items())
+            if decoded.body.xattrs is not None:
+                item["xattrs"] = list(dict(decoded.body.xattrs).items())
     return out
 
 
@@ -80,7 +80,7 @@ def is_cut(record: Record, value_bytes: int | None) -> bool:
     """Return whether a frame's value, or that of an item, is longer than ``value_bytes``; None cuts nothing."""
     if value_bytes is None:
         return False
-    bodies = (shown_body(record), *(item.body for item in record.meaning.items))
+    bodies = (shown_body(record), *(item.body for item in record.content.items))
     return any(body is not None and len(body.value) > value_bytes for body in bodies)
 
 

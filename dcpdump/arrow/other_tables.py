@@ -145,7 +145,7 @@ class Judging:
         for step in self._feed.rest():
             self._engine.feed_step(step)
         self._feed.close(last_ns, self._engine.lose)
-        self._engine.close(alone=self.ledger.alone)
+        self._engine.close(single_capture=self.ledger.single_capture)
         if self._redactor is not None:
             hide(self.ledger, self._redactor)
             self.fold.hide(self._redactor)

@@ -120,25 +120,25 @@ class BlockDissector(Dissector, ABC, Generic[P]):
             segments = Segments(batch)
             stop, deliveries = reassemble_plain(self.connections, batch, at, segments)
             if stop > at:
-                self._took(block, at, stop, segments)
+                self._note_batch(block, at, stop, segments)
                 yield from self._cut(segments)
                 yield from self._deliver(deliveries)
             else:
                 yield from self.feed_packet(block.packets[stop])
                 stop += 1
             at = stop
-        yield from self._taken()
+        yield from self._finished_pieces()
 
     def feed_packet(self, packet: Packet) -> Iterator[list[P]]:
         """Dissect the next packet, and yield the pieces so far if their size is at its bound."""
         deliveries = self.connections.feed(packet)
-        self._fed(packet)
+        self._note_packet(packet)
         yield from self._deliver(deliveries)
 
     def idle(self) -> Iterator[list[P]]:
         """Yield the pieces that new secrets make possible while no packets come."""
         yield from self._open_waiting()
-        yield from self._taken()
+        yield from self._finished_pieces()
 
     def close_blocks(self) -> Iterator[list[P]]:
         """End the input, and yield the last pieces, as ``feed_block`` does."""
@@ -147,9 +147,9 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         for conversation in list(self.conversations.values()):
             self._leave(conversation)
             yield from self._full()
-        yield from self._taken()
+        yield from self._finished_pieces()
 
-    def _taken(self) -> Iterator[list[P]]:
+    def _finished_pieces(self) -> Iterator[list[P]]:
         """Yield the finished pieces, and begin a new list."""
         self.absorb()
         self._cutting.begun = 0
@@ -160,12 +160,12 @@ class BlockDissector(Dissector, ABC, Generic[P]):
     def _full(self) -> Iterator[list[P]]:
         """Yield the finished pieces if their size is at its bound."""
         if self._cutting.full:
-            yield from self._taken()
+            yield from self._finished_pieces()
 
-    def _took(self, block: Block, at: int, stop: int, segments: Segments) -> None:
+    def _note_batch(self, block: Block, at: int, stop: int, segments: Segments) -> None:
         """Note that packets ``at`` … ``stop``-1 of a block were reassembled in a batch, and brought ``segments``."""
 
-    def _fed(self, packet: Packet) -> None:
+    def _note_packet(self, packet: Packet) -> None:
         """Note that a packet was fed to the connections alone."""
 
     def _open_waiting(self) -> Iterator[list[P]]:

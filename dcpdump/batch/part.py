@@ -341,7 +341,7 @@ class Part:
             return found
         known = int(self.row[row])
         frame = decode(self.raw(row))
-        meaning = interpret(
+        content = interpret(
             frame,
             collections=None if known & UNKNOWN else known & SPLIT > 0,
             inferred=known & INFERRED > 0,
@@ -350,7 +350,7 @@ class Part:
         direction = self.directions[int(self.direction[row])]
         origin = direction.connection, direction.side, direction.src, direction.dst
         names = self.names.get(direction.connection)
-        return Record(self.first + row, frame, meaning, frame.header.vbucket_or_status, None, *origin, names)
+        return Record(self.first + row, frame, content, frame.header.vbucket_or_status, None, *origin, names)
 
     def raw(self, row: int) -> RawFrame:
         """Return the bytes of one frame, for the decoder."""

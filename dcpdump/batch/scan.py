@@ -52,9 +52,9 @@ class Later(NamedTuple):
     def record(self, raw: RawFrame) -> Record:
         """Decode the frame. Its key has no collection id on any connection."""
         frame = decode(raw, show_secrets=self.show_secrets)
-        meaning = interpret(frame, collections=None)
+        content = interpret(frame, collections=None)
         origin = self.connection, self.direction, self.src, self.dst
-        return Record(self.number, frame, meaning, self.vbucket, self.request, *origin)
+        return Record(self.number, frame, content, self.vbucket, self.request, *origin)
 
 
 def renumbered(record: Record | Later, **numbers: Any) -> Record | Later:

@@ -235,8 +235,8 @@ class Statistics:
         codes = magic.astype(np.int64) << 8 | opcode
         for code in np.unique(codes).tolist():
             mine = codes == code
-            meaning = magic_of(code >> 8)
-            kind = (meaning.server, code & 0xFF, meaning.response)
+            known = magic_of(code >> 8)
+            kind = (known.server, code & 0xFF, known.response)
             self.kinds.setdefault(kind, Amount()).add(int(mine.sum()), int(length[mine].sum()))
 
     def _count_directions(self, part: Part, direction: Array, length: Array, times: Array) -> None:
@@ -343,9 +343,9 @@ class HotKeys:
         ):
             self._count((collection if split else None, part.data[begin:end]), length)
         for row in np.intersect1d(chosen, by_itself).tolist():
-            meaning = part.record(row).meaning
-            if meaning.key is not None:
-                self._count((meaning.collection, meaning.key), int(part.length[row]))
+            content = part.record(row).content
+            if content.key is not None:
+                self._count((content.collection, content.key), int(part.length[row]))
         self._learn_paths(part)
         if len(self._counts) > 2 * self._most:
             self._forget()

@@ -54,7 +54,7 @@ def clause_of(record: Record, field: FieldValue) -> tuple[str, str] | None:
     """Return the option of ``read`` for a field, and its value for this frame; None without such an option."""
     name, header, value = field.field.name, field.section is Section.HEADER, field.value
     if field.section is Section.KEY:
-        key = record.meaning.key
+        key = record.content.key
         return None if key is None else ("key", _pattern(key))
     if header and name == "magic":
         return "kind", record.frame.magic.kind
@@ -152,7 +152,7 @@ class BytesView(NamedTuple):
 
 def value_size(record: Record) -> int:
     """Return how many bytes of value have another view than the wire's; 0 without one."""
-    body = record.meaning.body
+    body = record.content.body
     if body is None or record.frame.masked or body.compressed or not record.frame.value_length:
         return 0
     otherwise = body.xattrs is not None or record.frame.value != body.value or body.value[:1] in (b"{", b"[")
@@ -161,7 +161,7 @@ def value_size(record: Record) -> int:
 
 def views(record: Record, *, value: bool) -> list[BytesView]:
     """Return the views of a frame: its bytes; if ``value``, its value decompressed and without xattrs, and as JSON."""
-    raw, body = record.frame.raw, record.meaning.body
+    raw, body = record.frame.raw, record.content.body
     held = len(raw.data)
     size = f"{held:,} bytes" + f" of {raw.length:,}" * (held < raw.length)
     cut = [(held, raw.length)] if held < raw.length <= held + 64 else []

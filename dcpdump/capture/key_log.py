@@ -55,9 +55,9 @@ class _KeyLogFile:
         return self._log.refused if self._log else 0
 
     @property
-    def taken(self) -> int:
+    def accepted(self) -> int:
         """How many lines hold a secret."""
-        return self._log.taken if self._log else 0
+        return self._log.accepted if self._log else 0
 
     def read(self, secrets: Secrets) -> None:
         """Read it to its end."""

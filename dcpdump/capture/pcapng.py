@@ -36,7 +36,7 @@ _TLS: Final = 0x544C534B  #: the type of secrets that is a key log
 _LONGEST_SECRETS: Final = 64 * 1024 * 1024  #: a longer block of them is skipped
 
 
-def _take_secrets(body: bytes, order: str, name: str, secrets: Secrets) -> None:
+def _read_secrets(body: bytes, order: str, name: str, secrets: Secrets) -> None:
     """Add the TLS secrets in a block's body; secrets of other protocols are ignored."""
     if len(body) < 8:
         return
@@ -205,7 +205,7 @@ class Pcapng:
         elif kind == SECTION:
             read_section(section.order, body, health, where)
         elif kind == _SECRETS and self._secrets is not None:
-            _take_secrets(body, section.order, f"{health.file}@{where}", self._secrets)
+            _read_secrets(body, section.order, f"{health.file}@{where}", self._secrets)
         elif kind == _SECRETS:
             health.note("the capture carries secrets that decrypt (a decryption secrets block)")
         elif kind not in _SILENT:

@@ -178,8 +178,8 @@ class _KeptWindow(SourceWindow):
             self._forget()
             self._skipped = None
 
-    def taken(self) -> bytes:
-        """Return the bytes that were consumed but not taken yet."""
+    def pop_bytes(self) -> bytes:
+        """Return and forget the bytes that were consumed since the last call."""
         count = self.offset - self._before
         taken = bytes(memoryview(self._kept)[:count])
         del self._kept[:count]
@@ -210,11 +210,11 @@ class RawRecords(Capture):
 
     def _packets(self, read: Callable[[Pcap | Pcapng], Iterator[T]]) -> Iterator[T]:
         yield from super()._packets(read)
-        self.rest = self.taken()
+        self.rest = self.pop_bytes()
 
-    def taken(self) -> bytes:
+    def pop_bytes(self) -> bytes:
         """Return the bytes since the last call, up to the end of the packet yielded last."""
-        return self._kept.taken() if self._kept is not None else b""
+        return self._kept.pop_bytes() if self._kept is not None else b""
 
     def _open(self, followed: FollowedFile | None = None) -> None:
         super()._open(followed)

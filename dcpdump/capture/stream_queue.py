@@ -30,7 +30,7 @@ class StreamQueue:
         # waits.
         self._queued: deque[Packet] = deque()
         self._arrived = 0  #: bytes queued, counted by the thread
-        self._taken = 0  #: bytes taken from the queue, counted by the reader
+        self._read = 0  #: bytes taken from the queue, counted by the reader
         self._waits = False  #: the reader waits for packets
         self._changed = threading.Condition()
         self._over = False
@@ -59,7 +59,7 @@ class StreamQueue:
     @property
     def _size(self) -> int:
         """Return how many bytes wait."""
-        return self._arrived - self._taken
+        return self._arrived - self._read
 
     def _batch(self) -> list[Packet] | None:
         """Return the packets that wait; None at the end."""
@@ -70,7 +70,7 @@ class StreamQueue:
         over = self._over  # the thread has ended: all its packets are queued by now
         batch = [self._queued.popleft() for _ in range(len(self._queued))]
         with self._changed:
-            self._taken += sum([max(1, len(packet.data)) for packet in batch])
+            self._read += sum([max(1, len(packet.data)) for packet in batch])
             self._changed.notify_all()
         return None if over and not batch else batch
 

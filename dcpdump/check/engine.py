@@ -147,21 +147,21 @@ class RuleEngine:
             self.ledger.lose(connection, direction, before, ts_ns)
             self._lose(self._evidence_of(known), direction)
 
-    def close(self, *, alone: bool | None = None) -> None:
+    def close(self, *, single_capture: bool | None = None) -> None:
         """End the input.
 
-        ``alone``: it is one capture, so that its end is the end of all that had not ended before. Of several, each may
-        be of another place, and says nothing about the others. None: nothing is known beyond the last frames.
+        ``single_capture``: its end is then the end of all that had not ended before. Of several, each may be of another
+        place, and says nothing about the others. None: nothing is known beyond the last frames.
         """
         clients = Clients(self.ledger)
         for connection in self.ledger.connections.values():
-            self._close(connection, clients, alone)
+            self._close(connection, clients, single_capture)
         for evidence in self._evidence.values():
             self._release(evidence, 0, 1)
 
     def evict(self, connection: ConnectionState) -> None:
         """End a connection, of which nothing more comes, and forget it."""
-        self._close(connection, Clients(self.ledger), alone=True)
+        self._close(connection, Clients(self.ledger), single_capture=True)
         self._release(self._evidence.pop(connection.number), 0, 1)
         self.ledger.evict(connection)
 
@@ -183,11 +183,11 @@ class RuleEngine:
             if stream.end is None:
                 self._done(last_message(stream), stream)
 
-    def _close(self, connection: ConnectionState, clients: Clients, alone: bool | None) -> None:
+    def _close(self, connection: ConnectionState, clients: Clients, single_capture: bool | None) -> None:
         connection.end.over = True
-        if alone is not None:
+        if single_capture is not None:
             connection.end.gone = connection.end.by is not None
-            until_ns = connection.end.ts_ns if connection.end.gone or not alone else self.ledger.last_ns
+            until_ns = connection.end.ts_ns if connection.end.gone or not single_capture else self.ledger.last_ns
             if until_ns is not None and connection.last_ns is not None:
                 connection.end.until_ns = max(connection.last_ns, until_ns)
         self.partly += connection.doubtful
@@ -407,11 +407,11 @@ def _reason(scope: Scope, frame: FrameEvent, stream: Stream) -> str:
     if scope is Scope.FRAME:
         return ""
     if scope is Scope.SINCE:
-        return connection.lost.text if connection.torn else ""
+        return connection.lost.text if connection.has_gaps else ""
     if scope is Scope.CONNECTION or not stream.known:
-        if connection.late:
+        if connection.opening_missing:
             return "the start of the connection was not captured"
-        return connection.lost.text if connection.torn else ""
+        return connection.lost.text if connection.has_gaps else ""
     if scope is Scope.SNAPSHOT:
         if not stream.needs_marker:
             return ""

@@ -121,8 +121,8 @@ class PendingEvidence:
         connection = self.connection
         if connection.end.over:
             connection.exchanges.close()
-        for answer in connection.exchanges.take_unasked(connection.frames, connection.now_ns):
-            asked = not connection.late and (connection.syn or find(answer.opcode).dcp)
+        for answer in connection.exchanges.pop_unasked(connection.frames, connection.now_ns):
+            asked = not connection.opening_missing and (connection.syn or find(answer.opcode).dcp)
             if asked and not connection.lookup.shares(answer.opaque):
                 yield Delayed(Event.UNREQUESTED, answer, connection.no_stream)
 
@@ -147,7 +147,7 @@ class PendingEvidence:
                 if waited < _SOON or not (later or slow or connection.end.over):
                     break  # nor are those that were sent after it
                 del unjudged[asked.number]
-                yield Delayed(Event.OVERDUE, asked, connection.no_stream, waited, late=later or slow)
+                yield Delayed(Event.OVERDUE, asked, connection.no_stream, waited, proven=later or slow)
 
     def _oldest(self, unjudged: dict[int, UnansweredRequest]) -> UnansweredRequest | None:
         """Return the oldest request that may be found overdue, and leave out those whose answers may be lost."""
@@ -168,15 +168,15 @@ class PendingEvidence:
     def _noops_missing(self, frame: FrameEvent) -> Iterator[Delayed]:
         """Yield where NOOPs are missing for longer than two intervals."""
         connection, known_ns = self.connection, self._noop_missed_ns
-        missing, late = missing_noops(connection, connection.sent_ns, sending=True, after_ns=known_ns), True
+        missing, proven = missing_noops(connection, connection.sent_ns, sending=True, after_ns=known_ns), True
         if missing is not None:
             self._noop_missed_ns = missing.until_ns
         elif connection.end.over:  # where it sends nothing else either, only the end tells how long it was silent
             until_ns = connection.now_ns if connection.end.ts_ns is None else connection.end.ts_ns
-            missing, late = missing_noops(connection, until_ns), False
-        if missing is not None and (late or (missing.silent and known_ns <= missing.since_ns)):
+            missing, proven = missing_noops(connection, until_ns), False
+        if missing is not None and (proven or (missing.silent and known_ns <= missing.since_ns)):
             interval, waited = missing.interval_ns or 0, missing.lasting_ns
-            yield Delayed(Event.NOOPS_MISSING, frame, connection.no_stream, waited, limit=interval, late=late)
+            yield Delayed(Event.NOOPS_MISSING, frame, connection.no_stream, waited, limit=interval, proven=proven)
 
     def _lag(self, stream: Stream, seqno: int, until_ns: int | None, *, acknowledged: bool) -> None:
         """Note the oldest prepare up to a seqno, if it was acknowledged only at a time, or not even then, that is late.
@@ -190,13 +190,13 @@ class PendingEvidence:
             return
         waited = between(unacked[first].ts_ns, until_ns)
         if waited is not None and waited >= _LAG:
-            self._lags.append(Delayed(Event.LAGGING, unacked[first], stream, waited, first, late=acknowledged))
+            self._lags.append(Delayed(Event.LAGGING, unacked[first], stream, waited, first, proven=acknowledged))
             unacked.clear()
 
     def _beyond(self) -> Iterator[Delayed]:
         """Yield acknowledgements of bytes and seqnos that are still not sent."""
         connection = self.connection
-        for over in connection.window.take_overacks(final=connection.end.over):
+        for over in connection.window.pop_overacks(final=connection.end.over):
             if not connection.doubtful:
                 yield Delayed(Event.OVERDRAWN, over.frame, connection.no_stream, 0, over.sent + over.excess, over.sent)
         while self._early_acks:

@@ -100,7 +100,7 @@ class Delayed(NamedTuple):
     waited_ns: int = 0
     amount: int = 0
     limit: int = 0  #: what the amount should not be above
-    late: bool = False  #: not merely because the input is over
+    proven: bool = False  #: by what came later, not merely by the end of the input
     explanation: Explanation | None = None  #: of a rollback
     skip: Skip | None = None
 

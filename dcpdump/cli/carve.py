@@ -122,7 +122,7 @@ def _secrets(carving: Carving, secrets: Secrets) -> bytes:
     """Return the key log of the connections that are taken."""
     lines: list[bytes] = []
     for number, report in carving.dissector.tls_reports.items():
-        if number in carving.taken:
+        if number in carving.chosen:
             for random, owner in report.randoms:
                 lines += secrets.lines(random, owner)
     return b"".join(lines)
@@ -130,8 +130,8 @@ def _secrets(carving: Carving, secrets: Secrets) -> bytes:
 
 def _resumed(carving: Carving, secrets: Secrets) -> str:
     """Return what else is needed where a session is resumed whose secrets are logged for its first connection alone."""
-    taken = [each for number, each in carving.dissector.tls_reports.items() if number in carving.taken]
-    if not carving.incomplete or all(secrets.knows(random) for each in taken for random, _ in each.randoms):
+    chosen = [each for number, each in carving.dissector.tls_reports.items() if number in carving.chosen]
+    if not carving.incomplete or all(secrets.knows(random) for each in chosen for random, _ in each.randoms):
         return ""
     return " and the connection whose session was resumed: --with-secrets writes what opens it alone"
 
@@ -159,8 +159,8 @@ def _pieces(
     comments = {path: CommentReader() for path in paths}
     begun = False
     for packet in timeline(list(raw_records.values())):
-        comment = comments[packet.file].of(packet, raw_records[packet.file].taken())
-        if not choice.takes(packet):
+        comment = comments[packet.file].of(packet, raw_records[packet.file].pop_bytes())
+        if not choice.chooses(packet):
             continue
         piece = writer.packet(packet, comment.interface, comment.comments)
         yield piece if begun else writer.header(_comments(inputs, carving.order)) + head + piece

@@ -57,7 +57,7 @@ class Checking(LedgerConsumer):
             yield f"dcpdump: note: {text}; a violation in there may be one of a damaged copy"
 
     def _end(self) -> None:
-        self._engine.close(alone=self.ledger.alone)
+        self._engine.close(single_capture=self.ledger.single_capture)
 
     def _hide(self, redactor: Redactor) -> None:
         super()._hide(redactor)

@@ -70,7 +70,7 @@ def explain(asked: Invocation, text: tuple[str, ...], source: str | None, form: 
             if asked.format in _TEXTS:
                 sink.write(_rules(found, asked, view))
                 sink.write(_suggestion(one.suggestion, asked, view) if one.suggestion else "")
-    if any(one.record.meaning.collection_inferred for one in explained):
+    if any(one.record.content.collection_inferred for one in explained):
         asked.say("note: no answer to HELLO was seen; whether keys start with a collection id is inferred")
     for at in (one.frame_at for one in explained if one.frame_at is not None):
         asked.say(f"note: a frame begins at byte {at}; what stands before it begins none")

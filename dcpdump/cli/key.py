@@ -147,18 +147,18 @@ def _as_it_stands(change: Change, last: int) -> Change:
 def _changes(plain: Record, shown: Record, matches: Clause) -> list[Change]:
     """Return the changes of a frame: one, or one for each document of a cache transfer that matches."""
     frame = shown.frame  # without the numbers of one that is damaged
-    if not plain.meaning.items:
+    if not plain.content.items:
         seqno = own_seqno(frame)
-        meaning, header = shown.meaning, frame.header
+        content, header = shown.content, frame.header
         rev = frame.get("rev_seqno")
-        key = meaning.key or b"", meaning.collection
+        key = content.key or b"", content.collection
         return [Change(shown, seqno, *key, rev, header.cas, header.datatype)]
     fields: dict[int, dict[str, int]] = {}
     for field in frame.fields:
         if field.group == "items" and isinstance(field.value, int):
             fields.setdefault(field.item, {})[field.field.name] = field.value
     out: list[Change] = []
-    for at, (item, hidden) in enumerate(zip(plain.meaning.items, shown.meaning.items, strict=False)):
+    for at, (item, hidden) in enumerate(zip(plain.content.items, shown.content.items, strict=False)):
         if matches(blank_record(item.key)):
             get = fields.get(at, {}).get
             numbers = get("rev_seqno"), get("cas", 0), get("datatype", 0)

@@ -260,16 +260,16 @@ def _is_pipe(path: str) -> bool:
 def _moved(names: Sequence[str], moves: "Sequence[Move]") -> Iterator[str]:
     """Yield which captures were moved, by how much and why, and which have nothing in common with any other."""
     others = {move.like for move in moves}
-    alone = [name for at, name in enumerate(names) if moves[at].like is None and at not in others]
+    unmoved = [name for at, name in enumerate(names) if moves[at].like is None and at not in others]
     for name, (ns, like, segments) in zip(names, moves, strict=True):
         if like is not None:
             common = f"{counted(segments, 'segment')} captured in {names[like]} too"
             yield f"{name}: times moved by {ns / 1e9:+.6f} s: {common}"
-    if len(alone) == len(names):
+    if len(unmoved) == len(names):
         yield "--align: no connection was captured twice: no times are moved"
-    elif alone:
-        more = f" and {len(alone) - 1:,} more" if len(alone) > 1 else ""
-        yield f"{alone[0]}{more}: captured in no other file: times are not moved"
+    elif unmoved:
+        more = f" and {len(unmoved) - 1:,} more" if len(unmoved) > 1 else ""
+        yield f"{unmoved[0]}{more}: captured in no other file: times are not moved"
 
 
 # -- all options that several commands have -------------------------------------------------------------
@@ -471,7 +471,7 @@ class Invocation:
         if grows:  # what is captured now is decoded with secrets that are logged now
             logs.grow()
         for each in logs.files:
-            if not grows and not each.taken:
+            if not grows and not each.accepted:
                 odd = each.refused
                 what = f" ({counted(odd, 'line')} not understood)" if odd else ""
                 self.say(f"dcpdump: note: {each.path} holds no TLS secret{what}")

@@ -84,7 +84,7 @@ class Reporting(Checking):
         """Gather, and learn everything."""
         gathered, wanted = self.gathered, self._wanted
         gathered.since_ns = None if wanted.since is None else wanted.since.at(self.begins_ns)
-        gathered.take(parts, self.dissection.gaps)
+        gathered.consume(parts, self.dissection.gaps)
         return super().consume(parts)
 
     def _learn(self, step: Step) -> None:

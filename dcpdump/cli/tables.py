@@ -100,7 +100,7 @@ class QueryReading(Consumer[PartOrRecords]):
         if others:
             self._keep(self._others.rows(self._captures))
         for name in others:
-            engine.store(name, _schema(query, name), self._taken(name))
+            engine.store(name, _schema(query, name), self._pop_batches(name))
         # The query may need the memory of what only reading needed.
         del self._others, self._table
         gc.collect()  # connections and what judges them name each other
@@ -142,17 +142,19 @@ class QueryReading(Consumer[PartOrRecords]):
             for _ in steps:
                 pieces, self._pieces = self._pieces, []
                 for piece in pieces:
-                    made = [self._picked(piece)] if isinstance(piece, list) else map(self._fed, even_groups([piece]))
+                    made = (
+                        [self._picked(piece)] if isinstance(piece, list) else map(self._fed_batch, even_groups([piece]))
+                    )
                     yield from (each for each in made if each is not None)
 
     def _batches_of(self, table: str) -> Generator[pa.RecordBatch, None, None]:
         """Yield the rows of another table than frames: as they come, and what is known at the end."""
         with closing(self.reading.steps()) as steps:
             for _ in steps:
-                yield from self._taken(table)
+                yield from self._pop_batches(table)
         for some in self._others.rows(self._captures):
             self._keep([some])
-            yield from self._taken(table)
+            yield from self._pop_batches(table)
 
     def _keep(self, tables: Iterable[tuple[str, pa.RecordBatch]]) -> None:
         """Keep what the query needs of rows of other tables."""
@@ -160,12 +162,12 @@ class QueryReading(Consumer[PartOrRecords]):
             if name in self._query.tables:
                 self._kept.setdefault(name, []).append(rows.select(_schema(self._query, name).names))
 
-    def _taken(self, table: str) -> list[pa.RecordBatch]:
+    def _pop_batches(self, table: str) -> list[pa.RecordBatch]:
         """Return the rows of another table that came since the last call."""
         found, self._kept[table] = self._kept.get(table, []), []
         return found
 
-    def _fed(self, parts: list[Part]) -> pa.RecordBatch | None:
+    def _fed_batch(self, parts: list[Part]) -> pa.RecordBatch | None:
         before = self._table.cut
         batch = self._table.feed(joined(parts))
         self._cut += self._table.cut - before

@@ -195,7 +195,7 @@ class _Search:
     def __init__(self, a: CaptureRows, b: CaptureRows) -> None:
         self._a, self._b = a, b
         self.found: dict[int, Pair] = {}
-        self._taken: set[int] = set()
+        self._paired: set[int] = set()
 
     def by(self, column: _Column, share: float) -> None:
         """Pair connections with most frames in common, at least a ``share`` of the smaller one, until none is left."""
@@ -210,9 +210,9 @@ class _Search:
     def add(self, pairs: Iterable[Pair]) -> None:
         """Add pairs of which neither connection is paired yet."""
         for pair in pairs:
-            if pair.a not in self.found and pair.b not in self._taken:
+            if pair.a not in self.found and pair.b not in self._paired:
                 self.found[pair.a] = pair
-                self._taken.add(pair.b)
+                self._paired.add(pair.b)
 
     def _smaller(self, pair: Pair) -> int:
         return min(self._a.frames_of(pair.a), self._b.frames_of(pair.b))
@@ -220,7 +220,7 @@ class _Search:
     def _scores(self, column: _Column) -> dict[Pair, int]:
         """Return about how many frames two unpaired connections have in common that no third one has."""
         left = [direction_id for direction_id in self._a.counts if direction_id >> 1 not in self.found]
-        others = [direction_id for direction_id in self._b.counts if direction_id >> 1 not in self._taken]
+        others = [direction_id for direction_id in self._b.counts if direction_id >> 1 not in self._paired]
         if not left or not others:
             return {}
         frames = max(sum(self._a.counts[each] for each in left), sum(self._b.counts[each] for each in others))

@@ -117,9 +117,9 @@ def by_key(text: str, *, asked: str = "--key") -> Clause:
         return not wanted or any(search(key) is not None for search in wanted)
 
     def accepts(record: Record) -> bool:
-        keys = [item.key for item in record.meaning.items]
-        if record.meaning.key is not None:
-            keys.append(record.meaning.key)
+        keys = [item.key for item in record.content.items]
+        if record.content.key is not None:
+            keys.append(record.content.key)
         if any(search(key) is not None for search in excluded for key in keys):
             return False
         return any(map(matches, keys))
@@ -141,8 +141,8 @@ def by_collection(text: str) -> Clause:
     chosen = collection_choice(text)
 
     def accepts(record: Record) -> bool:
-        ids = [item.collection for item in record.meaning.items]
-        ids += [record.meaning.collection, record.frame.get("collection_id")]
+        ids = [item.collection for item in record.content.items]
+        ids += [record.content.collection, record.frame.get("collection_id")]
         return any(number is not None and chosen.accepts(number, record.collection_path(number)) for number in ids)
 
     return accepts

@@ -91,13 +91,13 @@ def _columns_of(part: Part, direction_ids: Array) -> dict[str, Array]:
         "flags": flags,
     }
     flags[list(part.odd)] |= ODD
-    columns |= _take_records(part, columns)
-    torn = np.flatnonzero(part.gap_before)
-    columns |= {"gap_frame": torn + part.first, "gap_bytes": part.gap_before[torn]}
+    columns |= _with_records(part, columns)
+    gaps = np.flatnonzero(part.gap_before)
+    columns |= {"gap_frame": gaps + part.first, "gap_bytes": part.gap_before[gaps]}
     return columns
 
 
-def _take_records(part: Part, columns: dict[str, Array]) -> dict[str, Array]:
+def _with_records(part: Part, columns: dict[str, Array]) -> dict[str, Array]:
     """Write the columns of frames with records; return the responses and their requests."""
     flags, vbucket = columns["flags"], columns["vbucket"]
     answers: list[tuple[int, int]] = []
@@ -111,13 +111,13 @@ def _take_records(part: Part, columns: dict[str, Array]) -> dict[str, Array]:
             vbucket[row] = 0
             flags[row] &= 0xFFFF ^ HAS_VBUCKET
         if isinstance(known, Record):
-            _take_record(known, row, columns)
+            _set_record(known, row, columns)
     answers.sort()
     numbers = np.array(answers, np.int64).reshape(len(answers), 2)
     return {"answer": numbers[:, 0], "request": numbers[:, 1]}
 
 
-def _take_record(record: Record, row: int, columns: dict[str, Array]) -> None:
+def _set_record(record: Record, row: int, columns: dict[str, Array]) -> None:
     flags = columns["flags"]
     if record.problems:
         flags[row] |= PROBLEM

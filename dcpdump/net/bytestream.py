@@ -427,19 +427,19 @@ class ByteStream(Reassembly):
         self.ready = self.waiting_end = _NEVER  # from now on every acknowledgement may confirm it
         return []
 
-    def _take_stray(self) -> _Stray:
+    def _pop_stray(self) -> _Stray:
         stray = self._stray or _Stray(0, b"", 0)
         self._stray = None
         self._balance.pending_bytes -= len(stray.payload)
         return stray
 
     def _count_stray(self) -> None:
-        self._balance.stray_bytes += len(self._take_stray().payload)
+        self._balance.stray_bytes += len(self._pop_stray().payload)
 
     def _jump(self, seen: Seen, reason: str, first: int | None = None) -> list[StreamEvent]:
         """Continue at the stray segment. Backwards is forwards too, but then by an unknown length."""
         out = self._flush_all(seen, NOT_ACKED)
-        seq, payload, missing = self._take_stray()
+        seq, payload, missing = self._pop_stray()
         first = seq if first is None else first
         ahead = distance(self._seq_of(self.offset), first)
         if ahead > 0:

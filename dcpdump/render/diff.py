@@ -257,9 +257,9 @@ class DiffRows:
             yield from self._details(each)
             yield Line(LineKind.PLAIN, "")
         for side in (0, 1):
-            for alone in found.unpaired[side]:
-                where = f"{_NAMES[side]} c{alone} {self._between(side, alone)}"
-                frames = counted(found.sides[side].frames_of(alone), "frame")
+            for unpaired in found.unpaired[side]:
+                where = f"{_NAMES[side]} c{unpaired} {self._between(side, unpaired)}"
+                frames = counted(found.sides[side].frames_of(unpaired), "frame")
                 yield Line(LineKind.PROBLEM, f"{where}: only in {_NAMES[side]}, {frames}")
         yield self.total()
 
@@ -271,12 +271,12 @@ class DiffRows:
         if not found.differs:
             return Line(LineKind.GOOD, f"no difference: {counted(total['both'], 'frame')}, {pairs}")
         parts = [f"{total[name]:,} {text}" for name, text in _TOTALS.items() if total[name] or name == "both"]
-        alone = [
+        unpaired = [
             f"{counted(len(numbers), 'connection')} only in {_NAMES[of]}"
             for of, numbers in enumerate(found.unpaired)
             if numbers
         ]
-        return Line(LineKind.PROBLEM, f"frames: {', '.join(parts)} · {', '.join([pairs, *alone])}")
+        return Line(LineKind.PROBLEM, f"frames: {', '.join(parts)} · {', '.join([pairs, *unpaired])}")
 
     def _who(self, each: Linked) -> str:
         mine, other = self._between(0, each.pair.a), self._between(1, each.pair.b)
@@ -346,10 +346,10 @@ class DiffRows:
             for frame in self._frames(each):
                 yield (CHANGED if isinstance(frame.frame, ChangedFrame) else ONLY).object(frame)
         for side in (0, 1):
-            for alone in found.unpaired[side]:
-                src, dst = self._ends(side, alone)
-                row = {"only_in": _NAMES[side], "connection": alone, "src": src, "dst": dst}
-                yield ALONE.object(row | {"frames": found.sides[side].frames_of(alone)})
+            for unpaired in found.unpaired[side]:
+                src, dst = self._ends(side, unpaired)
+                row = {"only_in": _NAMES[side], "connection": unpaired, "src": src, "dst": dst}
+                yield ALONE.object(row | {"frames": found.sides[side].frames_of(unpaired)})
         yield TOTAL.object({**self._totals(), "equal": not found.differs, "connections": len(found.linked)})
 
     def _connection(self, each: Linked) -> Json:

@@ -150,7 +150,7 @@ def _revoked(request: Request) -> str:
 
 
 def _xattrs(change: Change) -> str:
-    meaning = change.record.meaning
+    meaning = change.record.content
     body = meaning.body if change.item is None else meaning.items[change.item].body
     return ",".join(safe(name) for name, _ in (body.xattrs if body is not None else None) or ())
 

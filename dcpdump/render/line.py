@@ -83,11 +83,11 @@ def message_words(record: Record, *, vbucket: bool = True) -> list[str]:
         f"{field_name(frame.message.name, each)}=0(not sent)" for each in frame.unsent if each.name in _ZERO_IS_ONE
     ]
     words += _groups(record)
-    if record.meaning.collection is not None:
-        path = record.collection_path(record.meaning.collection)
-        words.append(f"collection=0x{record.meaning.collection:x}" + (f"({path})" if path else ""))
-    if record.meaning.key is not None:
-        words.append(f"key={safe(record.meaning.key)}")
+    if record.content.collection is not None:
+        path = record.collection_path(record.content.collection)
+        words.append(f"collection=0x{record.content.collection:x}" + (f"({path})" if path else ""))
+    if record.content.key is not None:
+        words.append(f"key={safe(record.content.key)}")
     return words + _value(record)
 
 
@@ -130,7 +130,7 @@ def _groups(record: Record) -> list[str]:
         f"{name.replace('_', '-')}={'|'.join(':'.join(item) for item in items.values())}"
         for name, items in groups.items()
     ]
-    keys = [safe(item.key) for item in record.meaning.items]
+    keys = [safe(item.key) for item in record.content.items]
     return [*out, f"items={len(keys)}", f"keys={'|'.join(keys)}"] if keys else out
 
 
@@ -145,7 +145,7 @@ def _number(field: Field, number: int) -> str:
 
 
 def _value(record: Record) -> list[str]:
-    frame, body = record.frame, record.meaning.body
+    frame, body = record.frame, record.content.body
     length = frame.value_length
     if frame.masked:
         return [f"value=<secret {length} B>"]

@@ -44,7 +44,7 @@ def page(message: Message) -> str:
     out += [f"  {name + ':':<10} {text}" for name, text in facts if text]
     for kind, layouts in (("Request", message.request), ("Response", message.response)):
         for layout in layouts:
-            out += ["", *_layout(kind, layout, alone=len(layouts) == 1)]
+            out += ["", *_layout(kind, layout, only=len(layouts) == 1)]
     if not message.known:
         out += ["", "Only the name of this message is known."]
     out += _section("Rules", message.rules)
@@ -66,8 +66,8 @@ def _shapes(message: Message) -> str:
     return f"layouts {', '.join(versions)}" if len(versions) > 1 else ""
 
 
-def _layout(kind: str, layout: Layout, *, alone: bool) -> list[str]:
-    name = kind if alone and layout.version == "1" else f"{kind}, layout {layout.version}"
+def _layout(kind: str, layout: Layout, *, only: bool) -> list[str]:
+    name = kind if only and layout.version == "1" else f"{kind}, layout {layout.version}"
     when = ", ".join(_fact(layout, fact, value) for fact, value in layout.when.items())
     out = [name + (f" (when {when})" if when else "")]
     if layout.note:

@@ -215,17 +215,17 @@ def _lost(record: Record, field: FieldValue) -> str:
 
 
 def _key(record: Record, key: bytes) -> str:
-    meaning = record.meaning
-    if meaning.collection is not None and meaning.key is not None:
-        guess = ", inferred" if meaning.collection_inferred else ""
-        return f"{safe(meaning.key)} ({_collection(record, meaning.collection)}{guess})"
-    if meaning.collection_name is not None:
-        return f"{safe(key)} (collection {safe(meaning.collection_name)!r})"
+    content = record.content
+    if content.collection is not None and content.key is not None:
+        guess = ", inferred" if content.collection_inferred else ""
+        return f"{safe(content.key)} ({_collection(record, content.collection)}{guess})"
+    if content.collection_name is not None:
+        return f"{safe(key)} (collection {safe(content.collection_name)!r})"
     return safe(key)
 
 
 def _value(record: Record, wire: bytes, value_bytes: int | None) -> str:
-    body = record.meaning.body or Body(wire)
+    body = record.content.body or Body(wire)
     text = _limited(body.value, value_bytes)
     if body.compressed or not record.frame.message.document:
         return text
@@ -246,9 +246,9 @@ def _value_note(record: Record, body: Body, wire: int, value_bytes: int | None) 
 
 
 def _item(record: Record, field: FieldValue, data: bytes, value_bytes: int | None) -> str:
-    if field.item >= len(record.meaning.items):
+    if field.item >= len(record.content.items):
         return _hex(data, value_bytes)
-    item = record.meaning.items[field.item]
+    item = record.content.items[field.item]
     if field.field.name == "value":
         return _limited(item.body.value, value_bytes)
     collection = "" if item.collection is None else f" ({_collection(record, item.collection)})"
@@ -277,8 +277,8 @@ def _xattrs(record: Record, field: FieldValue, value_bytes: int | None) -> list[
 def _body(record: Record, field: FieldValue) -> Body | None:
     """Return what the value of a frame, or of one item of it, holds."""
     if field.group != "items":
-        return record.meaning.body
-    items = record.meaning.items
+        return record.content.body
+    items = record.content.items
     return items[field.item].body if field.item < len(items) else None
 
 

@@ -249,7 +249,7 @@ class Gathered:
         self.gap_count = 0  #: with those beyond those kept
         self.since_ns: int | None = None  #: earlier frames are not in the pictures
 
-    def take(self, parts: Sequence[Part], gaps: Sequence[Lost]) -> None:
+    def consume(self, parts: Sequence[Part], gaps: Sequence[Lost]) -> None:
         """Add the parts and gaps of a block."""
         for lost, gap in ((each, gap) for each in gaps for gap in each.sent if gap.reason != CARVED):
             self.gap_count += 1

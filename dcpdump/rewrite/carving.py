@@ -126,41 +126,41 @@ class _PacketChoice:
     """The chosen packets of some connections."""
 
     def __init__(self, survey: PacketSurvey, needs: Mapping[int, NeededOfConnection]) -> None:
-        self._taken = {file: _taken(survey, needs, file) for file in survey.payloads.files}
+        self._chosen = {file: _chosen(survey, needs, file) for file in survey.payloads.files}
         for (file, number), (split, _) in survey.payloads.pieces.items():
             stream, offset, _ = split.carried
             need = needs.get(stream // 2)
             if need is not None:
                 at, size = np.array([offset]), np.array([len(split.payload)])
-                self._taken[file][number - 1] = _wants(survey, need, stream, at, size)[0]
+                self._chosen[file][number - 1] = _wants(survey, need, stream, at, size)[0]
 
-    def takes(self, packet: Packet) -> bool:
+    def chooses(self, packet: Packet) -> bool:
         """Return whether a packet is chosen."""
-        return bool(self._taken[packet.file][packet.number - 1])
+        return bool(self._chosen[packet.file][packet.number - 1])
 
     def rows(self, block: Block) -> list[int]:
         """Return the rows of a block's chosen packets."""
         found = np.zeros(len(block.numbers), bool)
         for which, file in enumerate(block.files):
             mine = np.flatnonzero(block.file == which)
-            found[mine] = self._taken[file][block.numbers[mine] - 1]
+            found[mine] = self._chosen[file][block.numbers[mine] - 1]
         rows: list[int] = np.flatnonzero(found).tolist()
         return rows
 
 
-def _taken(survey: PacketSurvey, needs: Mapping[int, NeededOfConnection], file: str) -> Array:
+def _chosen(survey: PacketSurvey, needs: Mapping[int, NeededOfConnection], file: str) -> Array:
     """Return a mask of a file's chosen packets, fragments excluded."""
     stream, offset, size = survey.payloads.columns(file)
-    taken = np.zeros(len(stream), bool)
+    chosen = np.zeros(len(stream), bool)
     known = np.isin(stream // 2, list(needs))
     rows = np.flatnonzero(known)
     rows = rows[np.argsort(stream[rows], kind="stable")]
     for mine in np.split(rows, np.flatnonzero(np.diff(stream[rows])) + 1) if len(rows) else ():
         number = int(stream[mine[0]])
-        taken[mine] = _wants(survey, needs[number // 2], number, offset[mine], size[mine])
+        chosen[mine] = _wants(survey, needs[number // 2], number, offset[mine], size[mine])
     opening = np.array(survey.handshakes.packets.get(file, ()), np.int64) - 1
-    taken[opening] |= known[opening]
-    return taken
+    chosen[opening] |= known[opening]
+    return chosen
 
 
 def _wants(survey: PacketSurvey, need: NeededOfConnection, stream: int, offset: Array, size: Array) -> Array:
@@ -237,7 +237,7 @@ class Carving:
         return wrong
 
     @property
-    def taken(self) -> set[int]:
+    def chosen(self) -> set[int]:
         """The numbers of the connections with chosen packets."""
         return set(self._needs)
 

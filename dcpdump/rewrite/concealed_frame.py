@@ -31,7 +31,7 @@ from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import JSON, MEMBERS, SNAPPY, XATTR
 from dcpdump.wire.frame import FieldValue, Frame, Section
 from dcpdump.wire.json_text import json_fault
-from dcpdump.wire.value import SEPARATOR, Body, Meaning, decompress, leb128, open_value, read_prefix, split_xattrs
+from dcpdump.wire.value import SEPARATOR, Body, Content, decompress, leb128, open_value, read_prefix, split_xattrs
 
 # -- values -------------------------------------------------------------------------------------------
 # The replacement has the same length and decodes to the same structure. In a document, the length words of xattrs stay,
@@ -331,22 +331,22 @@ class Concealer:
         if not self._hides(holds(frame, field)):
             return None
         if field.section is Section.KEY:
-            return self._key(frame, record.meaning, wire)
+            return self._key(frame, record.content, wire)
         if field.group == "items":
             return self._item(field, wire, datatypes.get(field.item, frame.header.datatype))
         if field.section is Section.VALUE and name == "value":
-            return self._value(frame, record.meaning, wire)
+            return self._value(frame, record.content, wire)
         return self._words.text(wire)
 
     # -- keys ---------------------------------------------------------------------------------------------
 
-    def _key(self, frame: Frame, meaning: Meaning, wire: bytes) -> bytes:
-        name = meaning.collection_name
+    def _key(self, frame: Frame, content: Content, wire: bytes) -> bytes:
+        name = content.collection_name
         if name is not None:
             return self._preview(wire, len(name))
-        size = len(wire) - len(meaning.key) if meaning.key is not None else 0
+        size = len(wire) - len(content.key) if content.key is not None else 0
         size += prefix(frame.message, wire)
-        return self._named_key(frame.message, wire, size, meaning.collection_inferred)
+        return self._named_key(frame.message, wire, size, content.collection_inferred)
 
     def _named_key(self, message: Message, wire: bytes, size: int, guess: bool) -> bytes:
         """Conceal a key behind its collection id of ``size`` bytes; ``guess``: it is unknown whether there is an id."""
@@ -388,22 +388,22 @@ class Concealer:
 
     # -- values -------------------------------------------------------------------------------------------
 
-    def _value(self, frame: Frame, meaning: Meaning, wire: bytes) -> bytes:
+    def _value(self, frame: Frame, content: Content, wire: bytes) -> bytes:
         message, words, datatype = frame.message, self._words, frame.header.datatype
         if isinstance(frame.layout.value, tuple):
             return bytes(len(wire))  # its structure is damaged
         if message.secret:
             return words.json(bytes(len(wire))) if is_json(wire) else words.credential(len(wire))
-        if frame.value is None or (message.json and meaning.document is None and not frame.magic.response):
+        if frame.value is None or (message.json and content.document is None and not frame.magic.response):
             return words.letters(wire)  # bytes of it were lost, or it should be JSON and is not
         if message.value_holds is not Holds.USER and frame.layout.version != "error":
             if datatype & SNAPPY:
                 return conceal_value(words, wire, datatype)
             return conceal_strings(words, wire) if is_json(wire) else words.text(wire)
-        if meaning.document is not None and not datatype & SNAPPY:
+        if content.document is not None and not datatype & SNAPPY:
             return words.json(wire)
         judged = message.document and not frame.magic.response
-        if judged and meaning.body is not None and meaning.body.value == wire and meaning.hints:
+        if judged and content.body is not None and content.body.value == wire and content.hints:
             return words.text(wire)  # the datatype describes bytes that are not in the frame
         return conceal_value(words, wire, datatype)
 
@@ -434,7 +434,7 @@ def _is_of_a_faulty_info(frame: Frame, field: FieldValue) -> bool:
 
 def _hidden(record: Record, field: FieldValue, wire: bytes, datatypes: Mapping[int, int]) -> Iterator[bytes]:
     """Yield the texts of a field that were replaced."""
-    key = record.meaning.key
+    key = record.content.key
     if field.section is Section.KEY and key is not None and wire.endswith(key):
         yield key[prefix(record.frame.message, key) :]
     elif field.section is Section.VALUE and field.field.name == "value":

@@ -310,12 +310,12 @@ class PacketSurvey(Dissection):
         text_offsets = (self._unsealing.text_offsets or {}).get(stream)
         return None if text_offsets is None else _TextSearch(text_offsets)
 
-    def _fed(self, packet: Packet) -> None:
+    def _note_packet(self, packet: Packet) -> None:
         body = anatomy(packet, self._limits)
         flags = packet.data[body.segment[0] + _FLAGS] if body.segment is not None else 0
         self.handshakes.note(packet, self.payloads.note(packet, body), flags)
 
-    def _took(self, block: Block, at: int, stop: int, segments: Segments) -> None:
+    def _note_batch(self, block: Block, at: int, stop: int, segments: Segments) -> None:
         for row in segments.singles:
             self.payloads.note(block.packets[row], anatomy(block.packets[row], self._limits))
         streams = self.payloads.note_run(block, at, stop, segments.rows, segments.offsets)

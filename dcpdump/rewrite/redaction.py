@@ -180,7 +180,7 @@ def _texts(body: Body | None) -> tuple[tuple[int, int], ...] | None:
 
 def _facts(record: Record) -> tuple[object, ...]:
     """Return the facts that a concealed copy must keep: every number, and the lengths of texts."""
-    frame, meaning = record.frame, record.meaning
+    frame, content = record.frame, record.content
     return (
         frame.raw.holes,
         frame.header,
@@ -193,8 +193,8 @@ def _facts(record: Record) -> tuple[object, ...]:
         tuple((problem.start, problem.end) for problem in record.problems),
         record.vbucket,
         record.request,
-        (meaning.collection, meaning.collection_inferred, _texts(meaning.body)),
-        tuple((item.collection, _texts(item.body)) for item in meaning.items),
+        (content.collection, content.collection_inferred, _texts(content.body)),
+        tuple((item.collection, _texts(item.body)) for item in content.items),
     )
 
 
@@ -280,7 +280,7 @@ class Redaction:
             for packet in raw_records:
                 body = anatomy(packet, self._limits)
                 data = conceal_packet(packet, body, self._payload(packet, body), self._addresses)
-                yield rewriter.record(raw_records.taken(), data)
+                yield rewriter.record(raw_records.pop_bytes(), data)
         yield rewriter.rest(raw_records.rest)
         self.left_out += rewriter.left_out
 

@@ -103,14 +103,14 @@ class Indexing:
         for block in timeline:
             self._observe(block, timeline)
             for pieces in dissection.feed_block(block):
-                yield from self._taken(pieces)
+                yield from self._batches_of(pieces)
             if dissection.balance.evictions > self._evictions:
                 self._begin_anew()
             if self._span.bytes >= self._due:
                 yield from self._checkpoint(timeline, captures)
         if end:
             for pieces in dissection.close_blocks():
-                yield from self._taken(pieces)
+                yield from self._batches_of(pieces)
         dissection.absorb()
         yield "index", self._row(ends=end)
         yield from self._rest(captures, unusable)
@@ -146,7 +146,7 @@ class Indexing:
             more = more._replace(first_ns=block.span[0], last_ns=block.span[1])
         self._span = _joined([self._span, more])
 
-    def _taken(self, pieces: Sequence[Any]) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def _batches_of(self, pieces: Sequence[Any]) -> Iterator[tuple[str, pa.RecordBatch]]:
         yield from self._others.feed(pieces)
         self._dissection.gaps.clear()
 

@@ -59,7 +59,7 @@ class _Reader:
         self._tables: list[str] = []
         self._names: set[str] = set()
         self._all_columns = False  # all columns of all tables are needed
-        self._taken: set[str] = set()  # the tables of which all columns are needed
+        self._complete: set[str] = set()  # the tables of which all columns are needed
         self._aliases: dict[str, set[str]] = {}  # of each table
         self._last_names: set[str] = set()  # the names in a query; of a table, if it uses complete rows
         self._hints: list[Hint] = []
@@ -83,7 +83,7 @@ class _Reader:
         columns = self._schemas[table]
         if (
             self._all_columns
-            or table in self._taken
+            or table in self._complete
             or not self._aliases.get(table, set()).isdisjoint(self._last_names)
         ):
             return columns
@@ -142,8 +142,8 @@ class _Reader:
         tables = list(_tables(node["from_table"], chosen=node.get("sample") is None))
         for each in [each for each in tables if each.name in self._schemas]:
             self._aliases.setdefault(each.name, set()).add(each.alias)
-            if each.renamed or _takes_all(node, each):
-                self._taken.add(each.name)
+            if each.renamed or _needs_all_columns(node, each):
+                self._complete.add(each.name)
             if each.name != FRAMES:
                 continue
             usable = each.chosen and not each.renamed and each.alias not in self._schemas[FRAMES]
@@ -175,7 +175,7 @@ def _is_few(limit: Node) -> bool:
     return all(each is not None for each in found) and sum(each or 0 for each in found) <= _FEW
 
 
-def _takes_all(select: Node, table: _Table) -> bool:
+def _needs_all_columns(select: Node, table: _Table) -> bool:
     """Return whether a SELECT takes all columns of a table."""
     stars = (node for node in _expressions(select) if node.get("class") == "STAR")
     return any(node.get("relation_name", "").lower() in ("", table.alias) for node in stars)

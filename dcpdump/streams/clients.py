@@ -139,7 +139,7 @@ class Clients:
     @cached_property
     def _seen_until(self) -> Callable[[ConnectionState], int]:
         """Return a function that returns up to when the consumer of a connection is seen on one to another node."""
-        last_ns = self._ledger.last_ns if self._ledger.alone else None
+        last_ns = self._ledger.last_ns if self._ledger.single_capture else None
         return cache(partial(_seen_elsewhere_until, self._connections, last_ns))
 
     @cached_property
@@ -294,12 +294,12 @@ class Clients:
         found = connection.lost_since(ts_ns)
         if found is not None or ts_ns is None:
             return found
-        other = next(self._torn_after(connection, ts_ns), None)
+        other = next(self._with_gaps_after(connection, ts_ns), None)
         if other is None and self._ledger.evicted_lost_ns >= ts_ns:
             return Unknown(Reason.BYTES_LOST, "bytes of connections that were not kept in memory were lost or skipped")
         if other is None:
-            torn = (self._torn.get(owner, []) for owner in _maybe_owners(connection))
-            many = any(len(each) - bisect_left(each, ts_ns, key=itemgetter(0)) > FURTHER for each in torn)
+            gapped = (self._with_gaps.get(owner, []) for owner in _maybe_owners(connection))
+            many = any(len(each) - bisect_left(each, ts_ns, key=itemgetter(0)) > FURTHER for each in gapped)
             text = f"bytes of over {FURTHER} connections of its host were lost, not all were compared"
             return Unknown(Reason.TOO_MANY, text) if many else None
         if other.lost_after(ts_ns):
@@ -307,7 +307,7 @@ class Clients:
         return Unknown(Reason.STARTS_LATE, f"the beginning of connection {other.number} was not captured")
 
     @cached_property
-    def _torn(self) -> dict[Owner, list[tuple[int, ConnectionState]]]:
+    def _with_gaps(self) -> dict[Owner, list[tuple[int, ConnectionState]]]:
         """Return the connections of each consumer of which something is missing, by when that was sent at the latest.
 
         Where nothing was lost, what begins late was merely silent before.
@@ -316,19 +316,19 @@ class Clients:
         if any(each.lossy for each in self._ledger.connections.values()):
             for each in self._ledger.connections.values():
                 late_ns = each.first_ns or 0 if each.starts_late else 0  # it may have been used before
-                torn_ns = max(each.last_loss_ns, late_ns)
-                for owner in _maybe_owners(each) if torn_ns else ():
-                    found.setdefault(owner, []).append((torn_ns, each))
-        for torn in found.values():
-            torn.sort(key=itemgetter(0))
+                gap_ns = max(each.last_loss_ns, late_ns)
+                for owner in _maybe_owners(each) if gap_ns else ():
+                    found.setdefault(owner, []).append((gap_ns, each))
+        for gapped in found.values():
+            gapped.sort(key=itemgetter(0))
         return found
 
-    def _torn_after(self, connection: ConnectionState, ts_ns: int) -> Iterator[ConnectionState]:
+    def _with_gaps_after(self, connection: ConnectionState, ts_ns: int) -> Iterator[ConnectionState]:
         """Yield other connections on which the consumer of one may have asked, and which lost bytes after a time."""
         for owner in _maybe_owners(connection):
-            torn = self._torn.get(owner, [])
-            at = bisect_left(torn, ts_ns, key=itemgetter(0))
-            for _, each in islice(torn, at, at + FURTHER):
+            gapped = self._with_gaps.get(owner, [])
+            at = bisect_left(gapped, ts_ns, key=itemgetter(0))
+            for _, each in islice(gapped, at, at + FURTHER):
                 mine = same(connection, each) or alike(connection, each) or hosts(connection) == hosts(each)
                 if mine and each is not connection:
                     yield each
@@ -349,7 +349,7 @@ class Clients:
     def skip(self, stream: Stream) -> Skip | None:
         """Return what a client skips by the stream that it was granted; None where nothing is certain."""
         request, ledger = stream.grant, self._ledger
-        if request is None or ledger.evicted_streams or not ledger.alone or not _is_plain(stream, request):
+        if request is None or ledger.evicted_streams or not ledger.single_capture or not _is_plain(stream, request):
             return None
         if not request.start or request.ts_ns is None or request.bits & FROM_LATEST:
             return None

@@ -37,7 +37,7 @@ from dcpdump.tls.secrets import Secrets
 from dcpdump.wire.decode import decode
 from dcpdump.wire.frame import Header, RawFrame, Where, unpack_header
 from dcpdump.wire.frames import Frames
-from dcpdump.wire.value import Meaning
+from dcpdump.wire.value import Content
 
 if TYPE_CHECKING:
     from dcpdump.batch.part import Part
@@ -203,7 +203,7 @@ def plain_event(single: Single, number: int) -> FrameEvent:
     ts_ns = None if single.ts_ns == NO_TIME else single.ts_ns
     if form is None:
         raw = RawFrame(data, unpack_header(data), where=Where(ts_ns=ts_ns))
-        record = Record(number, decode(raw), Meaning(), None, None, direction_id >> 1, direction_id & 1, "", "")
+        record = Record(number, decode(raw), Content(), None, None, direction_id >> 1, direction_id & 1, "", "")
         return event_of(record)._replace(record=None)
     fields, shape, header, response, value_at = form
     read = fields.unpack_from(data)
@@ -252,11 +252,11 @@ class RunPiece:
         frames, found, by = self._frames, dict[tuple[str, int], bool](), 0
         stops = [*frames.begins[1:], frames.size]
         for direction_id, gap, end in zip(frames.direction_ids, frames.gaps, stops, strict=True):
-            torn = gap > 0
+            after_gap = gap > 0
             while by < len(frames.bounds) and frames.bounds[by] <= end:
-                found.setdefault((frames.files[by], direction_id), torn)
-                torn, by = False, by + 1
-        return [(file, self._directions[direction_id], torn) for (file, direction_id), torn in found.items()]
+                found.setdefault((frames.files[by], direction_id), after_gap)
+                after_gap, by = False, by + 1
+        return [(file, self._directions[direction_id], after_gap) for (file, direction_id), after_gap in found.items()]
 
     def gaps(self) -> dict[int, int]:
         """Return the rows before which bytes are no frame, and how many."""

@@ -63,7 +63,7 @@ class Early(NamedTuple):
 
     answer: FrameEvent
     frames: int  #: how many of the connection were captured before it
-    late: bool  #: the beginning of the connection is missing, so that its request may be
+    starts_late: bool  #: the beginning of the connection is missing, so that its request may be
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Exchanges:
     answered: dict[RequestKind, int] = field(default_factory=dict)  #: the latest request that was answered
     unseen: dict[RequestKind, int] = field(default_factory=dict)
     #: the frame before which the request was sent that is not in the capture, of the latest answer to such a one
-    torn: bool = False  #: bytes were lost
+    has_gaps: bool = False  #: bytes were lost
     lost_ns: int | None = None  #: when that was, the latest
     unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
     by_key: dict[RequestKey, list[UnansweredRequest]] = field(default_factory=dict)
@@ -93,17 +93,17 @@ class Exchanges:
     backdated: int = 0  #: answers that are stamped before their requests, by more than captures are out of order
     backdated_ns: int = 0  #: by how much at most
 
-    def ask(self, waiting: UnansweredRequest, frames: int, *, late: bool = False) -> FrameEvent | None:
+    def ask(self, waiting: UnansweredRequest, frames: int, *, starts_late: bool = False) -> FrameEvent | None:
         """Note a request, and return its answer if that was captured before it.
 
-        ``frames``: how many of the connection were captured before; ``late``: its beginning is missing, so an
+        ``frames``: how many of the connection were captured before; ``starts_late``: its beginning is missing, so an
         answer may be that of a request which is not in the capture.
         """
         request = waiting.frame
         kind = request.direction, request.opcode
         key = request.direction, request.opcode, request.opaque
         before = self.by_key.get(key)
-        if before and (late or before[0].doubtful):
+        if before and (starts_late or before[0].doubtful):
             same = all((each.frame.vbucket, each.key) == (request.vbucket, waiting.key) for each in before)
             self._forget_all(list(before))
             if not same:
@@ -115,13 +115,13 @@ class Exchanges:
             self._expire(frames, request.ts_ns)
             early = next(self.early(*kind, request.opaque), None)
             if early is not None:
-                if _belongs(early, request, late=late or early.late):
+                if _belongs(early, request, starts_late=starts_late or early.starts_late):
                     self.earlier.remove(early)
                     self.unpaired.discard(request.opaque)
                     self._compare_times(request, early.answer)
                     return early.answer
                 waiting.doubtful = True
-        waiting.unseen = late and not waiting.frames
+        waiting.unseen = starts_late and not waiting.frames
         if (waiting.doubtful or waiting.unseen) and waiting.request is not None:
             waiting.request.ambiguous = True  # unless an answer comes
         if self.count >= MOST:
@@ -149,7 +149,7 @@ class Exchanges:
         found = [each for key in keys for each in self.by_key.get(key, ())]
         return found[0] if len(found) == 1 else None
 
-    def answer(self, answer: FrameEvent, frames: int, *, late: bool = False) -> UnansweredRequest | None:
+    def answer(self, answer: FrameEvent, frames: int, *, starts_late: bool = False) -> UnansweredRequest | None:
         """Note an answer, and return its request. An answer without a request waits briefly for it.
 
         Of STAT there are many answers, until one has no key. ``late`` is as for a request.
@@ -159,8 +159,8 @@ class Exchanges:
         queue = self.by_key.get(key)
         if not queue:
             self._expire(frames, answer.ts_ns)
-            late = late or kind in self.forgotten
-            self.earlier.append(Early(answer if answer.opcode in _TEACH else identity_of(answer), frames, late))
+            starts_late = starts_late or kind in self.forgotten
+            self.earlier.append(Early(answer if answer.opcode in _TEACH else identity_of(answer), frames, starts_late))
             if answer.opcode == STREAM_REQ and len(self.unpaired) < MOST:
                 self.unpaired.add(answer.opaque)
             return None
@@ -213,7 +213,7 @@ class Exchanges:
         while self.earlier:
             self._give_up_on(self.earlier.pop(0))
 
-    def take_unasked(self, frames: int, now_ns: int | None) -> Iterator[FrameEvent]:
+    def pop_unasked(self, frames: int, now_ns: int | None) -> Iterator[FrameEvent]:
         """Remove and return the answers for which no request came; later requests are not theirs.
 
         ``frames``: how many of the connection were captured by ``now_ns``.
@@ -240,7 +240,7 @@ class Exchanges:
 
         Of several requests with one opaque it is then unknown which of them the next answer is for.
         """
-        self.torn, self.lost_ns = True, ts_ns
+        self.has_gaps, self.lost_ns = True, ts_ns
         self.close()
         self.unasked.clear()
         self.noops.clear()
@@ -277,11 +277,11 @@ class Exchanges:
         """Assume that the request of an answer was not captured, or that there was none."""
         answer = early.answer
         kind = 1 - answer.direction, answer.opcode
-        if self.torn or kind in self.forgotten:
+        if self.has_gaps or kind in self.forgotten:
             self.unseen[kind] = answer.number
-        elif early.late:  # it was sent before the capture began
+        elif early.starts_late:  # it was sent before the capture began
             self.unseen[kind] = 1
-        if self.with_rules and not early.late:
+        if self.with_rules and not early.starts_late:
             self.unasked.append(identity_of(answer))
             del self.unasked[:-MOST]
 
@@ -311,13 +311,13 @@ class Exchanges:
         self.count -= 1
 
 
-def _belongs(early: Early, request: FrameEvent, *, late: bool) -> bool:
+def _belongs(early: Early, request: FrameEvent, *, starts_late: bool) -> bool:
     """Return whether an answer that was captured before a request is its own.
 
-    ``late``: there may be requests that were not captured. But NOOPs are far apart, so what comes just before one can
-    only be its answer.
+    ``starts_late``: there may be requests that were not captured. But NOOPs are far apart, so what comes just before
+    one can only be its answer.
     """
-    if not late:
+    if not starts_late:
         return True
     answer_ns, asked_ns = early.answer.ts_ns, request.ts_ns
     if request.opcode != NOOP or answer_ns is None or asked_ns is None:

@@ -141,9 +141,9 @@ class Logs:
 
         What is not in a part of a log may be in the rest.
         """
-        torn = not frame.complete
-        entries = () if torn or frame.status else tuple(failover_log(frame))
-        if entries or (torn and not frame.status):
+        incomplete = not frame.complete
+        entries = () if incomplete or frame.status else tuple(failover_log(frame))
+        if entries or (incomplete and not frame.status):
             kept = self._by_connection[connection].logs.setdefault(vbucket, [])
             self._keep(kept, Log(frame.number, entries, frame.ts_ns))
 

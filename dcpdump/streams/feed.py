@@ -20,7 +20,7 @@ from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ANY_TIME, ConnectionState
 from dcpdump.streams.stream import Stream
 from dcpdump.wire.frame import Section
-from dcpdump.wire.value import Meaning
+from dcpdump.wire.value import Content
 
 # -- what was lost of each direction, until a frame comes that begins behind it -----------------------
 
@@ -53,7 +53,7 @@ class PendingLosses:
                     del self._of[direction.connection, direction.side]
         return found
 
-    def take(self, connection: int | None = None) -> list[Lost]:
+    def pop(self, connection: int | None = None) -> list[Lost]:
         """Return the losses (of a connection) that no frame followed, as they came, and forget them."""
         directions = list(self._of) if connection is None else [(connection, 0), (connection, 1)]
         kept = [each for direction in directions for each in self._of.pop(direction, ())]
@@ -104,9 +104,9 @@ def without_numbers(event: FrameEvent) -> FrameEvent:
         return event
     header = tuple(field for field in frame.fields if field.section is Section.HEADER and not stray)
     hidden = replace(frame, fields=header, lookup={}, key=None, value=None)
-    meaning = Meaning(problems=record.meaning.problems)
+    content = Content(problems=record.content.problems)
     event = event._replace(
-        record=replace(record, frame=hidden, meaning=meaning), seqno=None, shape=HIDDEN, fields=(), complete=False
+        record=replace(record, frame=hidden, content=content), seqno=None, shape=HIDDEN, fields=(), complete=False
     )
     if stray:
         return event._replace(
@@ -130,7 +130,7 @@ class Succession:
         self._times: dict[str, tuple[int, int]] = {}  # of each file: the first and the last
         self._latest: dict[tuple[int, int], str] = {}  # by connection and direction: the file with its latest frame
         self._joined: set[tuple[str, str]] = set()  # files from which a direction continues into the other
-        self._torn: set[tuple[str, str]] = set()  # files between which bytes of a direction are missing
+        self._broken: set[tuple[str, str]] = set()  # files between which bytes of a direction are missing
 
     def observe(self, block: Block) -> None:
         """Note the times of each file."""
@@ -150,19 +150,19 @@ class Succession:
         first, last = self._times.get(name, (first_ns, last_ns))
         self._times[name] = min(first_ns, first), max(last_ns, last)
 
-    def take(self, pieces: Iterable[RunPiece]) -> None:
+    def consume(self, pieces: Iterable[RunPiece]) -> None:
         """Note the connections that continue from one file into another."""
         for piece in pieces:
             directions = ((direction.connection, direction.side) for direction in piece.directions)
             if len(piece.files) == 1 and all(self._latest.get(each) == piece.files[0] for each in directions):
                 continue  # as nearly always
-            for name, direction, torn in piece.sources():
+            for name, direction, after_gap in piece.sources():
                 key = direction.connection, direction.side
                 before = self._latest.get(key)
                 if before != name:
                     self._latest[key] = name
                     if before is not None:
-                        (self._torn if torn else self._joined).add((before, name))
+                        (self._broken if after_gap else self._joined).add((before, name))
 
     def forget(self, connection: int) -> None:
         """Forget a connection that has ended."""
@@ -176,7 +176,7 @@ class Succession:
         if any(end > begin for (_, (_, end)), (_, (begin, _)) in pairwise(files)):
             return False
         pairs = {(name, after) for (name, _), (after, _) in pairwise(files)}
-        return pairs <= self._joined - self._torn
+        return pairs <= self._joined - self._broken
 
 
 # -- order: frames in the order of time, across the two directions of connections ---------------------
@@ -498,7 +498,7 @@ class Feed:
         in_order = True
         self._pending.add(self._dissection.gaps)
         self._dissection.gaps.clear()
-        self.succession.take(pieces)
+        self.succession.consume(pieces)
         for piece in pieces:
             for direction in piece.directions:
                 self._ledger.note_addresses(direction)
@@ -530,7 +530,7 @@ class Feed:
         for ended in found.ended:
             self._reset(ended)
         for each in found.connections:
-            self._lose(self._pending.take(each.number), lose)
+            self._lose(self._pending.pop(each.number), lose)
             self.succession.forget(each.number)
         return found
 
@@ -563,9 +563,9 @@ class Feed:
         ``last_ns``: the time of the last packet, which may be none of a frame. ``lose``: who takes losses, if not the
         ledger.
         """
-        self._lose([*self._pending.take(), *self._dissection.gaps], lose)
+        self._lose([*self._pending.pop(), *self._dissection.gaps], lose)
         self._end()
-        self._ledger.alone = self.succession.one
+        self._ledger.single_capture = self.succession.one
         self._ledger.close(last_ns)
 
     def _lose(self, losses: Sequence[Lost], lose: Lose | None) -> None:

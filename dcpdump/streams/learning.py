@@ -137,12 +137,12 @@ def learn_keys(stream: Stream, frame: FrameEvent) -> None:
     key, memory = frame.key, stream.connection.memory.keys
     if stream.oso:
         known = stream.keys.out_of_order
-        if frame.opcode in kinds.DOCUMENTS and key not in known and len(key) <= LONGEST_KEY and memory.takes(1):
+        if frame.opcode in kinds.DOCUMENTS and key not in known and len(key) <= LONGEST_KEY and memory.reserve(1):
             stream.own_keys().out_of_order.add(key)
         return
     own = stream.own_keys()
     keys = own.prepares if frame.opcode in (kinds.PREPARE, kinds.ABORT) else own.documents
-    if key not in keys and len(key) <= LONGEST_KEY and memory.takes(1):
+    if key not in keys and len(key) <= LONGEST_KEY and memory.reserve(1):
         keys[key] = frame.seqno or 0
 
 
@@ -151,7 +151,7 @@ def learn_keys_of_run(stream: Stream, close: Inspected) -> None:
     keys = stream.own_keys().documents
     before = len(keys)
     memory = stream.connection.memory.keys
-    if max(map(len, close.keys)) <= LONGEST_KEY and memory.takes(len(close.keys)):
+    if max(map(len, close.keys)) <= LONGEST_KEY and memory.reserve(len(close.keys)):
         keys.update(zip(close.keys, close.seqnos, strict=True))
         memory.give_back(before + len(close.keys) - len(keys))
 
@@ -160,7 +160,7 @@ def is_key_cut(frame: FrameEvent) -> bool:
     """Return whether a damaged frame is about documents of which one key was not captured whole."""
     if frame.opcode == kinds.CACHED:
         return True
-    return frame.opcode in kinds.KEYED and (frame.record is None or frame.record.meaning.key is None)
+    return frame.opcode in kinds.KEYED and (frame.record is None or frame.record.content.key is None)
 
 
 #: By opcode: what is learnt.
@@ -272,7 +272,7 @@ def answered(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
     stream, request = waiting.stream, waiting.request
     request.status, request.answer_frame, request.answered_ns = frame.status, frame.number, frame.ts_ns
     request.ambiguous, request.doubtful = waiting.behind, waiting.doubtful
-    request.torn = connection.doubtful
+    request.after_gap = connection.doubtful
     stream.traffic.last_ns = frame.ts_ns
     record = frame.record
     if frame.status == SUCCESS:
@@ -284,7 +284,7 @@ def answered(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
     if frame.status == ROLLBACK:
         request.rollback_seqno = None if record is None else record.frame.get("rollback_seqno")
     elif record is not None:
-        request.said = error_text(record.meaning.document)
+        request.said = error_text(record.content.document)
     return stream
 
 
@@ -300,9 +300,9 @@ def doubt(connection: ConnectionState, streams: Iterable[Stream]) -> None:
     for each in requests:
         mixed = connection.lookup.shares(each.opaque) or each.opaque in unpaired
         if each.status is None:
-            each.ambiguous |= connection.torn and (mixed or each.opaque in behind)
+            each.ambiguous |= connection.has_gaps and (mixed or each.opaque in behind)
         else:
-            each.ambiguous |= each.torn and mixed
+            each.ambiguous |= each.after_gap and mixed
 
 
 def set_apart(connection: ConnectionState, waiting: UnansweredRequest) -> Stream | None:
@@ -343,7 +343,7 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     if before is not None:
         before.replaced |= before.alive
         stream.follow(before)
-    if stream.granted and connection.torn:  # which of its requests each answer is for is unknown
+    if stream.granted and connection.has_gaps:  # which of its requests each answer is for is unknown
         stream.marker = stream.snapshot = stream.seqnos.floor = None
         stream.gaps = stream.gaps._replace(times=stream.gaps.times + 1)
     key = stream_key(stream.vbucket, stream.stream_id)
@@ -382,7 +382,7 @@ def _filter(collections: list[Any]) -> tuple[str, ...]:
 
 def request_of(frame: FrameEvent) -> Request:
     """Return the request that a frame holds."""
-    document: Any = None if frame.record is None else frame.record.meaning.document
+    document: Any = None if frame.record is None else frame.record.content.document
     json = document if isinstance(document, dict) else {}
     collections, scope, purge, sid = (json.get(name) for name in ("collections", "scope", "purge_seqno", "sid"))
     return Request(

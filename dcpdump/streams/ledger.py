@@ -146,7 +146,7 @@ def _has_two_markers(stream: Stream) -> bool:
     on_disk = stream.snapshot is not None and bool(stream.snapshot.flags & DISK)
     connection = stream.connection
     consumer = connection.sides[1 - (connection.producer_direction or 0)]
-    if not on_disk or connection.late or NOT_YET < consumer.first_lost_at <= stream.begun_at:
+    if not on_disk or connection.opening_missing or NOT_YET < consumer.first_lost_at <= stream.begun_at:
         return on_disk  # the control may be among what was not captured
     control = connection.setup.controls.get("change_streams")
     return control is not None and control.status in (None, SUCCESS) and control.value == "true"
@@ -189,10 +189,10 @@ def await_answer(connection: ConnectionState, frame: FrameEvent) -> tuple[Unansw
     waiting = waiting_for(frame, connection)
     if frame.opcode == kinds.STREAM_REQ:
         waiting.request = request_of(frame)
-    late = connection.starts_late or (
-        frame.opcode == kinds.STREAM_REQ and connection.torn and connection.lookup.shares(frame.opaque)
+    starts_late = connection.starts_late or (
+        frame.opcode == kinds.STREAM_REQ and connection.has_gaps and connection.lookup.shares(frame.opaque)
     )
-    return waiting, connection.exchanges.ask(waiting, connection.frames, late=late)
+    return waiting, connection.exchanges.ask(waiting, connection.frames, starts_late=starts_late)
 
 
 def learn_answer(
@@ -254,19 +254,19 @@ def _answer_to_message(
     if opcode == kinds.MARKER and frame.direction == connection.producer_direction:
         return None
     if opcode == kinds.SET_STATE and waiting is not None and waiting.stream is not None:
-        waiting.stream.own_acks().take_state(frame)
+        waiting.stream.own_acks().acknowledge_state(frame)
     stream = connection.lookup.by_opaque.get(frame.opaque)
     if stream is None:
         requested = connection.exchanges.by_key.get((frame.direction, kinds.STREAM_REQ, frame.opaque))
         if opcode == kinds.MARKER and not frame.status and requested and requested[0].stream is not None:
-            requested[0].stream.own_acks().take_early(frame)  # it is captured before the grant, and the marker
+            requested[0].stream.own_acks().acknowledge_early(frame)  # it is captured before the grant, and the marker
         return None
     if connection.lookup.shares(frame.opaque):
         return None  # of which of them it is is unknown
     if opcode == kinds.MARKER:
         if stream.snapshot is not None:
             stream.snapshot.acked, stream.snapshot.acked_ns = True, frame.ts_ns
-        stream.own_acks().take(frame)
+        stream.own_acks().acknowledge(frame)
     if frame.status and len(stream.error_replies) < _COMPLAINTS:
         stream.error_replies += (ErrorReply(opcode, frame.status, frame.number, frame.ts_ns),)
     return stream
@@ -315,7 +315,7 @@ class Ledger:
         self.evicted_bytes = 0  #: of their frames
         self.evicted_lost_ns = 0  #: when bytes of one of those were lost last
         self.frames = 0
-        self.alone = True  #: it is of one capture: up to whose end each connection was watched that had not ended
+        self.single_capture = True  #: up to whose end each connection was watched that had not ended
         self.first_ns: int | None = None
         self.last_ns: int | None = None
         self._with_rules = with_rules
@@ -423,14 +423,14 @@ class Ledger:
             window.counted.closing += length
             window.counted.closed += length * stream.closed
         self.notice(frame, stream)
-        stream.traffic.take(((opcode, 1, length),), length, ts_ns, frame.number)
+        stream.traffic.add(((opcode, 1, length),), length, ts_ns, frame.number)
         if stream.opaque is None:
             stream.opaque = frame.opaque
         if stream.ended and stream.end is not None and stream.ordered:
             return stream
         seqno, marker = frame.seqno, stream.marker
         if seqno is not None:
-            stream.take_items(seqno, seqno, seqno, 1, ts_ns)
+            stream.add_items(seqno, seqno, seqno, 1, ts_ns)
             if marker is not None and marker.flags & ACKNOWLEDGE and seqno == marker.end:
                 stream.own_acks().expect(frame)
             if connection.with_rules and opcode in kinds.KEYED and marker is not None and not marker.flags & DUPLICATES:
@@ -439,7 +439,7 @@ class Ledger:
             waiting, early = await_answer(connection, frame)
             waiting.stream = stream
             if early is not None:
-                stream.own_acks().take_state(early)
+                stream.own_acks().acknowledge_state(early)
         learn = LEARN.get(opcode)
         if learn is not None:
             learn(stream, frame)
@@ -513,9 +513,9 @@ class Ledger:
                 stream.lose(direction, continues_without_gap=marker_continues(stream, begun.start, begun.flags))
             begin_snapshot(stream, begun)
             begun.at -= frames - 1  # its marker is the first of them
-        stream.traffic.take(messages, size, last_ns, first + frames - 1)
+        stream.traffic.add(messages, size, last_ns, first + frames - 1)
         documents = frames if begun is None else frames - 1
-        stream.take_items(first_seqno, last_seqno, high_seqno, documents, last_ns)
+        stream.add_items(first_seqno, last_seqno, high_seqno, documents, last_ns)
         if close is not None and connection.with_rules and stream.marker and not stream.marker.flags & DUPLICATES:
             learn_keys_of_run(stream, close)
         turns.pause(window.last_sent_ns if begun is None else None, first_ns, pause_ns)
@@ -607,7 +607,7 @@ class Ledger:
             return self._request(connection, frame)
         waiting = None
         if find(opcode).replies:
-            waiting = connection.exchanges.answer(frame, connection.frames, late=connection.starts_late)
+            waiting = connection.exchanges.answer(frame, connection.frames, starts_late=connection.starts_late)
         return learn_answer(connection, frame, waiting, self.logs, self.streams)
 
     def _request(self, connection: ConnectionState, frame: FrameEvent) -> Stream | None:

@@ -80,7 +80,7 @@ class Request:
     still_open: "Stream | None" = None  #: the stream of the same place that was open when this one was requested
     ambiguous: bool = False  #: something was not captured: its answer may be that of another with its opaque
     doubtful: bool = False  #: bytes were lost while it waited
-    torn: bool = False  #: when it was answered, the beginning of its connection was missing, or bytes since
+    after_gap: bool = False  #: when it was answered, the beginning of its connection was missing, or bytes since
     repeats: int = 0  #: equal ones of its stream, with equal answers, that are not kept
     after_omitted: bool = False  #: those between the one before it and it are not kept
 
@@ -93,7 +93,7 @@ class Request:
     def likeness(self) -> Hashable:
         """Return what requests and their answers have in common that differ in nothing but their times."""
         more = self.collections, self.scope, self.purge_seqno, self.fault, self.datatype
-        return self.rollback, more, self.status, self.ambiguous, self.doubtful, self.torn
+        return self.rollback, more, self.status, self.ambiguous, self.doubtful, self.after_gap
 
     @property
     def numbers(self) -> tuple[int | None, ...]:

@@ -157,7 +157,7 @@ def begin_direction(connection: "ConnectionState", frame: FrameEvent) -> None:
     first = connection.syn or not connection.sides[1 - frame.direction].frames
     if first and frame.opcode in _FIRST and not (frame.response or frame.server):
         connection.setup.began = frame.direction
-    elif connection.late and frame.direction != connection.producer_direction:
+    elif connection.opening_missing and frame.direction != connection.producer_direction:
         # The consumer may have acknowledged what came before.
         connection.window.lose(None, frame.ts_ns, acks=True)
 
@@ -362,7 +362,7 @@ def _features(frame: FrameEvent) -> frozenset[int] | None:
 
 
 def _said(frame: FrameEvent) -> str:
-    return "" if frame.record is None else error_text(frame.record.meaning.document)
+    return "" if frame.record is None else error_text(frame.record.content.document)
 
 
 def _key(frame: FrameEvent) -> str | None:

@@ -174,8 +174,10 @@ class Silences:
         patience_ns = max(idle_ns, MANY * turns.pause_ns) if turns.pause_ns > SECOND else idle_ns
         silent_ns = between(sent_ns, now_ns)
         if silent_ns is None or silent_ns >= patience_ns:
-            alone = len(connection.lookup.current) < 2
-            return Silence(False, "" if alone else f"its producer sends no other stream either since {clock(sent_ns)}")
+            single_capture = len(connection.lookup.current) < 2
+            return Silence(
+                False, "" if single_capture else f"its producer sends no other stream either since {clock(sent_ns)}"
+            )
         if silent_ns >= idle_ns:
             return Silence(True, "its producer has paused for as long before")
         passed, served = turns.counts[kind] - stream.turns[kind], self._served_since(stream, kind)
@@ -316,7 +318,7 @@ class CaptureEnds:
             return connection.end.ts_ns
         if self._latest.get(frozenset((connection.src, connection.dst))) != connection.number:
             return None  # another of the same ports followed, so its end was not captured
-        return self._ledger.last_ns if self._ledger.alone else self._between.get(hosts(connection))
+        return self._ledger.last_ns if self._ledger.single_capture else self._between.get(hosts(connection))
 
     @cached_property
     def _latest(self) -> dict[frozenset[str], int]:
@@ -418,12 +420,12 @@ def undecided(stream: Stream, by_ns: int | None) -> Due | None:
     before_ns = by_ns - _LONGEST_TIMEOUT_NS
     if could_not_send_until(connection, by_ns) > before_ns:
         return None
-    late = prepares.due(before_ns)
-    if not late:
+    unresolved = prepares.due(before_ns)
+    if not unresolved:
         return None
-    first = min(late)
+    first = min(unresolved)
     since_ns = first.due_ns or 0
-    more = f" and of {counted(len(late) - 1, 'later one')}" if len(late) > 1 else ""
+    more = f" and of {counted(len(unresolved) - 1, 'later one')}" if len(unresolved) > 1 else ""
     text = f"no COMMIT or ABORT of PREPARE seqno {first.seqno}{more}{_acknowledged(stream, first)}"
     return Due(Cause.PREPARE_UNDECIDED, f"{text} since {clock(since_ns)}", since_ns=since_ns, frame=first.frame)
 

@@ -122,7 +122,7 @@ class Lookup:
 class LastLoss(NamedTuple):
     """The last loss of a connection."""
 
-    torn_at: int = NOT_YET  #: how many frames had come with the last of which bytes are missing
+    gap_at: int = NOT_YET  #: how many frames had come with the last of which bytes are missing
     frame: int = 0  #: the number of the frame before which bytes were lost
     text: str = ""
 
@@ -266,9 +266,9 @@ class ConnectionState:
         return bool(self.sides[0].losses or self.sides[1].losses)
 
     @property
-    def torn(self) -> bool:
+    def has_gaps(self) -> bool:
         """Whether bytes of it were lost, or are missing of a frame."""
-        return self.lossy or self.lost.torn_at != NOT_YET
+        return self.lossy or self.lost.gap_at != NOT_YET
 
     @property
     def last_loss_ns(self) -> int:
@@ -294,29 +294,29 @@ class ConnectionState:
         return Unknown(Reason.BYTES_LOST, self.missing.words(of))
 
     @property
-    def late(self) -> bool:
+    def opening_missing(self) -> bool:
         """Whether its beginning is missing: neither DCP_OPEN nor what a client says first was captured."""
         return self.setup.opened_by is None and self.setup.began is None
 
     @property
     def starts_late(self) -> bool:
         """Whether its beginning is missing, and not merely captured a little later: the SYN was not captured."""
-        return self.late and not self.syn
+        return self.opening_missing and not self.syn
 
     @property
     def doubtful(self) -> bool:
         """Whether its beginning, or bytes since, are missing."""
-        return self.late or self.torn
+        return self.opening_missing or self.has_gaps
 
     @property
     def complete(self) -> bool:
         """Whether it was captured from its very first frame on, without a loss."""
-        return self.setup.began is not None and not self.torn
+        return self.setup.began is not None and not self.has_gaps
 
     @property
     def ended_surely(self) -> bool:
         """Whether it is known who ended it: of two sides that close it, the end of the first may be missing."""
-        return self.end.reason != "fin" or self.both_closed or (self.has_both_sides and not self.torn)
+        return self.end.reason != "fin" or self.both_closed or (self.has_both_sides and not self.has_gaps)
 
     @property
     def both_closed(self) -> bool:

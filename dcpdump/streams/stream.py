@@ -106,7 +106,7 @@ class KeyMemory:
     left: int = _MOST_KEYS  #: keys that may still be remembered
     missed: int = 0  #: keys that were not
 
-    def takes(self, keys: int) -> bool:
+    def reserve(self, keys: int) -> bool:
         """Return whether ``count`` more keys may be remembered, and count them."""
         if keys > self.left:
             self.missed += keys
@@ -240,7 +240,7 @@ class Traffic:
     snapshots: int = 0  #: that markers announced
     oso_snapshots: int = 0  #: out-of-order snapshots that began
 
-    def take(self, kinds: Iterable[tuple[int, int, int]], size: int, last_ns: int | None, last_frame: int) -> None:
+    def add(self, kinds: Iterable[tuple[int, int, int]], size: int, last_ns: int | None, last_frame: int) -> None:
         """Count consecutive messages: opcodes, frames and bytes of each kind; bytes of all, time, number."""
         for opcode, count, _ in kinds:
             self.counts[opcode - FIRST] += count
@@ -300,23 +300,23 @@ class Acks:
         else:
             self.due.append(identity_of(item))
 
-    def take(self, answer: FrameEvent) -> None:
+    def acknowledge(self, answer: FrameEvent) -> None:
         """Note the answer to a marker. A refusal of a marker that requested no acknowledgement is none."""
         if self.due:
             self.due.popleft()
         elif self.omitted > 0:
             self.omitted -= 1
         elif not answer.status:
-            self.take_early(answer)
+            self.acknowledge_early(answer)
 
-    def take_early(self, answer: FrameEvent) -> None:
+    def acknowledge_early(self, answer: FrameEvent) -> None:
         """Use an answer to a marker that was captured before the item that it acknowledges, if there is one."""
         if len(self.early) < _MOST_ACKS:
             self.early.append(identity_of(answer))
         else:
             self.omitted -= 1
 
-    def take_state(self, answer: FrameEvent) -> None:
+    def acknowledge_state(self, answer: FrameEvent) -> None:
         """Note the answer to a state that a takeover set."""
         self.states += 1
         self.states_ns = answer.ts_ns
@@ -454,7 +454,7 @@ class Stream:
             self.gaps.times > 0
             or self.is_behind(producer_direction)
             or connection.sides[1 - producer_direction].lost_at > begun_at
-            or connection.lost.torn_at > begun_at
+            or connection.lost.gap_at > begun_at
         )
 
     def is_behind(self, direction: int) -> bool:
@@ -472,7 +472,7 @@ class Stream:
         if self.phase in _UNORDERED:
             return True
         since = self.begun_at if self.marker is None else max(self.begun_at, self.marker.at)
-        return self.connection.lost.torn_at > since
+        return self.connection.lost.gap_at > since
 
     @property
     def oso(self) -> bool:
@@ -673,7 +673,7 @@ class Stream:
             seqnos.reached = snapshot.end
         seqnos.since_marker = 0
 
-    def take_items(self, first: int, last: int, high: int, count: int, ts_ns: int | None) -> None:
+    def add_items(self, first: int, last: int, high: int, count: int, ts_ns: int | None) -> None:
         """Note consecutive messages with seqnos: their first, last and largest seqno, and the last time."""
         seqnos = self.seqnos
         seqnos.last = seqnos.floor = last

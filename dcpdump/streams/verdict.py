@@ -549,7 +549,7 @@ def _until(lost: Unknown | None) -> str:
 def _ambiguous(connection: ConnectionState) -> Verdict:
     if connection.carved:
         return Verdict(VerdictKind.UNKNOWN, Reason.CARVED, CARVED)
-    starts = connection.late and not connection.lossy
+    starts = connection.opening_missing and not connection.lossy
     if starts:
         why = "the capture starts late: which answer is its own, if one was captured, is unknown"
         return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE, why)

@@ -338,7 +338,7 @@ class Window:
             self._pass(length)
             return
         if self._balance < 0:
-            self._take_up(length, first_ns)
+            self._occupy(length, first_ns)
         balance = self._balance = self._balance + length
         if balance > self.peak:
             self.peak = balance
@@ -456,7 +456,7 @@ class Window:
         """Whether acknowledgements may be of what was not sent, or are, and were not taken yet."""
         return self._balance < 0 or bool(self._overacks)
 
-    def take_overacks(self, *, final: bool) -> list[OverAck]:
+    def pop_overacks(self, *, final: bool) -> list[OverAck]:
         """Return acknowledgements of more than was sent, each once. ``final``: no more messages follow."""
         if final:
             self._settle(None, self.counted.sent, final=True)
@@ -508,7 +508,7 @@ class Window:
             if not self._balance:
                 self._early.clear()
 
-    def _take_up(self, length: int, ts_ns: int | None) -> None:
+    def _occupy(self, length: int, ts_ns: int | None) -> None:
         """Note a message that may have been acknowledged, and is to be counted."""
         self._settle(ts_ns, self.counted.sent - length)
         if self._balance + length >= 0:

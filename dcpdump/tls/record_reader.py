@@ -91,7 +91,7 @@ class Parties:
         if kind == records.NEW_SESSION_TICKET and 0 < terms.version < records.TLS_1_3:
             terms.tickets.append(records.ticket_of(body))
         elif kind == records.ENCRYPTED_EXTENSIONS and terms.version >= records.TLS_1_3 and self.early is None:
-            self.decide_early(records.takes_early_data(body))
+            self.decide_early(records.accepts_early_data(body))
         elif kind == records.END_OF_EARLY_DATA and early:
             self.decide_early(True)
         return False

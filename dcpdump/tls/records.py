@@ -105,7 +105,7 @@ class RecordCutter:
         self._data += data
         self._marks.append((self.offset + len(self._data), seen))
 
-    def take_held(self) -> bytes:
+    def pop_pending(self) -> bytes:
         """Return the held bytes of a ``steady`` cutter, for the caller to read; the rest returns by ``give_back``."""
         held = bytes(memoryview(self._data)[self._at :])
         self.offset += self._at + len(held)
@@ -405,7 +405,7 @@ def server_hello(body: bytes) -> ServerHello | None:
     return ServerHello(random, session, suite, version, _ENCRYPT_THEN_MAC in extensions)
 
 
-def takes_early_data(body: bytes) -> bool:
+def accepts_early_data(body: bytes) -> bool:
     """Return whether the server accepts the client's early data, by its encrypted extensions."""
     return _EARLY_DATA in _Reader(body).extensions()
 

@@ -223,7 +223,7 @@ class Secrets:
 class KeyLog:
     """A growing key log: ``feed`` it added text. A line without its end waits."""
 
-    __slots__ = ("_begun", "_passing", "_rest", "_secrets", "refused", "taken")
+    __slots__ = ("_begun", "_passing", "_rest", "_secrets", "accepted", "refused")
 
     def __init__(self, secrets: Secrets, name: str = "") -> None:
         self._secrets = secrets
@@ -231,7 +231,7 @@ class KeyLog:
         self._begun = False
         self._passing = False  # ignoring the rest of a line that is too long
         self.refused = 0  #: lines that are not valid
-        self.taken = 0  #: lines with a secret
+        self.accepted = 0  #: lines with a secret
         secrets.begin_log(name)
 
     def feed(self, text: bytes) -> None:
@@ -266,7 +266,7 @@ class KeyLog:
             return
         if line.strip(b" \t\0"):
             before = self._secrets.refused
-            self.taken += self._secrets.add_line(line.strip(b" \t\0"))
+            self.accepted += self._secrets.add_line(line.strip(b" \t\0"))
             self.refused += self._secrets.refused - before
 
 

@@ -102,7 +102,7 @@ def _open_run(side: Side, segments: Segments, at: int, stop: int, texts: Segment
     """
     opener, cutter = side.opener, side.cutter
     assert opener is not None
-    held = cutter.take_held()
+    held = cutter.pop_pending()
     begin = cutter.offset - len(held)
     pieces = segments.pieces
     data = held + (pieces[at] if stop == at + 1 else b"".join(pieces[at:stop]))
@@ -385,7 +385,7 @@ class Unsealer:
 
     # -- what was lost -----------------------------------------------------------------------------------
 
-    def take_gaps(self, direction: int) -> tuple[Gap, ...]:
+    def pop_gaps(self, direction: int) -> tuple[Gap, ...]:
         """Return the bytes that a direction lost, as sent, since the last call."""
         side = self._sides[direction]
         found = () if side is None else tuple(side.missing)

@@ -19,7 +19,7 @@ from dcpdump.wire.frame import Frame, Header, RawFrame, pack_header
 from dcpdump.wire.json_text import json_fault
 from dcpdump.wire.resync import value_fits
 from dcpdump.wire.session import Session
-from dcpdump.wire.value import SEPARATOR, Meaning, read_prefix
+from dcpdump.wire.value import SEPARATOR, Content, read_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ def mend(frame: Frame, data: bytes, breaks: Callable[[Frame], bool] | None = Non
     document = _whole_json(frame.value or b"")
     for mended in _readings(frame, data):
         reading = decode(RawFrame.of(mended.data))
-        meaning = Session().understand(reading).meaning
-        if reading.problems or meaning.problems:
+        content = Session().understand(reading).content
+        if reading.problems or content.problems:
             continue
         if not mended.edits:
             return None
-        key = meaning.key or b""
-        if not _plausible(reading, meaning) or (document and reading.value != document):
+        key = content.key or b""
+        if not _plausible(reading, content) or (document and reading.value != document):
             continue
         if breaks is not None and breaks(reading):
             continue
@@ -193,10 +193,10 @@ def _whole_json(value: bytes) -> bytes:
     return value if value[:1] in (b"{", b"[") and not json_fault(value) else b""
 
 
-def _plausible(frame: Frame, meaning: Meaning) -> bool:
+def _plausible(frame: Frame, content: Content) -> bool:
     """Return whether a key is text, or text behind the id of a collection where it can have one."""
-    key = meaning.key or b""
-    if meaning.collection is not None or not frame.message.collection_key:
+    key = content.key or b""
+    if content.collection is not None or not frame.message.collection_key:
         return _printable(key)
     prefix = read_prefix(key)
     behind = prefix is not None and prefix.sound and key[prefix.size :]

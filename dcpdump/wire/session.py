@@ -25,7 +25,7 @@ from dcpdump.spec.opcodes import (
 )
 from dcpdump.startup import dataclass
 from dcpdump.wire.frame import Frame
-from dcpdump.wire.value import Meaning, interpret, read_prefix
+from dcpdump.wire.value import Content, interpret, read_prefix
 
 # -- requests that wait for their responses -----------------------------------------------------------
 # A response has the opcode and the opaque of its request, and comes from the other side. Several requests may have one
@@ -185,7 +185,7 @@ _STREAM_COST: Final = 256
 class Interpretation:
     """A frame, interpreted with what its session knows."""
 
-    meaning: Meaning
+    content: Content
     vbucket: int | None  #: of a response, that of its request
     request: SessionRequest | None = None  #: the request of a response
 
@@ -261,16 +261,16 @@ class Session:
         if frame.raw.gap_before:
             self.lose()
         self._learn(frame)
-        meaning = interpret(
+        content = interpret(
             frame,
             collections=self.collections,
             inferred=self.features is None,  # the response to HELLO was not captured
             underlying_datatype=self.underlying_datatype,
         )
         if frame.magic.response:
-            return self._answered(frame, meaning, direction)
+            return self._answered(frame, content, direction)
         self._ask(frame, number, direction)
-        return Interpretation(meaning, frame.header.vbucket_or_status)
+        return Interpretation(content, frame.header.vbucket_or_status)
 
     @property
     def underlying_datatype(self) -> bool:
@@ -314,7 +314,7 @@ class Session:
             asked = SessionRequest(number, frame.raw.where.ts_ns, header.vbucket_or_status)
             self.outstanding.ask((direction, header.opcode, header.opaque), asked)
 
-    def _answered(self, frame: Frame, meaning: Meaning, direction: int) -> Interpretation:
+    def _answered(self, frame: Frame, content: Content, direction: int) -> Interpretation:
         header = frame.header
         asker = -1 if direction < 0 else 1 - direction
         key = (asker, header.opcode, header.opaque)
@@ -323,7 +323,7 @@ class Session:
         vbucket = asked.vbucket if asked else None
         if asked is None and frame.message.streamed:
             vbucket = self.streams.get(header.opaque)
-        return Interpretation(meaning, vbucket, asked)
+        return Interpretation(content, vbucket, asked)
 
     # -- what the connection has ------------------------------------------------------------------------
 

@@ -243,7 +243,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class Content:
     """The content of a frame's key and value, given what is known of its connection."""
 
     key: bytes | None = None  #: without the collection prefix
@@ -259,7 +259,7 @@ class Meaning:
 
 def interpret(
     frame: Frame, *, collections: bool | None, inferred: bool = False, underlying_datatype: bool = False
-) -> Meaning:
+) -> Content:
     """Return what the frame's key and value mean.
 
     ``collections``: whether keys have a prefix (None: unknown); ``inferred``: whether that is inferred;
@@ -297,7 +297,7 @@ def interpret(
         document = _control_json(frame, problems)
     items = _cached_items(frame, problems) if message.opcode == DCP_CACHE_TRANSFER else ()
     _swapped_ids(frame, hints)
-    return Meaning(key, collection, guess, name, body, document, items, tuple(problems), tuple(hints))
+    return Content(key, collection, guess, name, body, document, items, tuple(problems), tuple(hints))
 
 
 # -- values -------------------------------------------------------------------------------------------------

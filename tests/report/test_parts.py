@@ -143,7 +143,7 @@ def test_levels_are_kept_of_the_connections_that_may_be_pictured(monkeypatch: py
     begun = opening(controls="connection_buffer_size=1000") + f"STREAM vb=1\n{LIVE}"
     text = "".join(f"CONNECT 10.0.0.9:5000{at} 10.0.0.1:11210\n{begun}" for at in range(4))
     gathered, kept = Gathered(), ledger(text)
-    gathered.take(parts(text), ())
+    gathered.consume(parts(text), ())
     for number in kept.connections:
         gathered.learnt(NO_FRAME._replace(connection=number, ts_ns=SECOND), kept)
     assert list(gathered.levels.rows) == [0, 1]
@@ -154,7 +154,7 @@ def levels_of(text: str, size: int) -> list[int]:
     dissection, kept, gathered = Watching(), Ledger(), Gathered()
     feed = Feed(dissection, kept)
     for found in fed(dissection, packets(said(text)), size):
-        gathered.take(found, ())
+        gathered.consume(found, ())
         for step in feed.steps(found):
             kept.feed_step(step)
             gathered.learnt(step, kept)

@@ -511,7 +511,7 @@ def test_what_is_salvaged_is_redacted_as_if_there_were_no_damage(form: str, garb
     whole, damaged = tmp_path / "whole", tmp_path / "damaged"
     whole.write_bytes(FORMS[form])
     records = RawRecords(str(whole))
-    at = sum(len(records.taken()) for _, _ in zip(range(3), records, strict=False))
+    at = sum(len(records.pop_bytes()) for _, _ in zip(range(3), records, strict=False))
     damaged.write_bytes(FORMS[form][:at] + garbage + FORMS[form][at:])
     printed = run(f"dcpdump redact {damaged} -w {tmp_path}/out --salvage --salt pepper -q")
     lost = printed.err.splitlines()[0]

@@ -84,7 +84,7 @@ def test_a_producer_that_sends_no_noop_is_silent(text: str, said: str, trouble: 
 def test_of_several_captures_one_says_nothing_of_hosts_that_are_not_in_it(ends: str, found: bool) -> None:
     text = f"CONNECT 10.0.7.30:40000 10.0.0.1:11210\n{begun()}WAIT 20\n{NOOP}{alive(100, ends)}"
     kept = ledger(text)
-    kept.alone = False
+    kept.single_capture = False
     verdict = Judge(kept).verdict(kept.streams[0])
     assert (verdict.cause is Cause.NOOPS_MISSING, QUIET in verdict.why) == (found, not found)
 

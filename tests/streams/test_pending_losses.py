@@ -33,10 +33,10 @@ def test_a_loss_of_unknown_size_stands_before_the_frame_that_begins_there(part: 
         pending = PendingLosses()
         pending.add([lost(part, row, 0, None)])
         assert pending.before(piece_of(part)) == {row: Before(UNKNOWN_LOSS, Missed(gaps=1, unknown=1))}
-        assert pending.take() == []
+        assert pending.pop() == []
 
 
 def test_a_loss_behind_all_frames_waits(part: Part) -> None:
     pending, behind = PendingLosses(), [lost(part, len(part) - 1, 1, 5), lost(part, len(part) - 2, 1, 7)]
     pending.add(behind)
-    assert (pending.before(piece_of(part)), pending.take()) == ({}, behind)
+    assert (pending.before(piece_of(part)), pending.pop()) == ({}, behind)

@@ -131,8 +131,8 @@ def test_a_client_that_resumes_beyond_what_it_has_received_skips_changes(text: s
 def test_of_several_captures_and_of_streams_that_were_not_kept_nothing_is_said() -> None:
     kept = ledger(FIRST + MOVED + AGAIN)
     of = Clients(kept).skip
-    whole, kept.alone = of(kept.streams[1]), False
-    apart, kept.alone, kept.evicted_streams = of(kept.streams[1]), True, 1
+    whole, kept.single_capture = of(kept.streams[1]), False
+    apart, kept.single_capture, kept.evicted_streams = of(kept.streams[1]), True, 1
     assert (whole is None, apart, of(kept.streams[1])) == (False, None, None)
 
 

@@ -264,7 +264,7 @@ def seen(captured: Iterable[Packet]) -> Iterator[FrameEvent | Lost]:
             pending.add(dissection.gaps)
             dissection.gaps.clear()
             yield from events_of(piece, pending.before(piece))
-    yield from [*pending.take(), *dissection.gaps]
+    yield from [*pending.pop(), *dissection.gaps]
 
 
 def findings_of(captured: Iterable[Packet], rules: Iterable[Rule] = RULES) -> list[Finding]:

@@ -115,7 +115,7 @@ def test_a_log_may_grow_in_any_pieces(sizes: list[int]) -> None:
     log.feed(text[at:])
     log.close()
     assert (secrets.of(RANDOM, CLIENT_TRAFFIC), secrets.of(RANDOM, SERVER_TRAFFIC)) == ([SECRET], [MASTER])
-    assert (log.taken, log.refused) == (2, 1)
+    assert (log.accepted, log.refused) == (2, 1)
 
 
 def polled(logs: KeyLogs) -> Secrets:

@@ -9,7 +9,7 @@ from dcpdump.record import Record, as_json
 from dcpdump.wire.decode import MOST_ITEMS, decode
 from dcpdump.wire.encode import EncodeError, encode
 from dcpdump.wire.frame import Fault, Frame, Problem, RawFrame, Section, Span, unpack_header
-from dcpdump.wire.value import Meaning
+from dcpdump.wire.value import Content
 from tests.support.fields import changed, encoded_fields
 
 FOREVER = 0xFFFF_FFFF_FFFF_FFFF
@@ -214,7 +214,7 @@ def test_a_problem_says_where_what_is_needed_and_what_is_there() -> None:
     )
     frame, said = read(changed(MUTATION, 2, "0100")), "key length says 256 (bytes 2,3) but total body leaves 10"
     assert frame.problems == (Problem(Fault.LENGTHS_CONTRADICT, said, 2, 4, 256, 10),)
-    assert as_json(Record(1, frame, Meaning(), None))["problems"] == [
+    assert as_json(Record(1, frame, Content(), None))["problems"] == [
         {"code": "lengths_contradict", "text": said, "offset": 2, "length": 2}
     ]
 
@@ -312,7 +312,7 @@ def test_a_prepare_deletes_by_any_number_but_zero(deleted: int, name: str) -> No
     values = {"by_seqno": 4, "deleted": deleted, "durability_level": 1}
     frame = read(encode("DCP_PREPARE", values, key=b"\0k"))
     assert texts(frame) == ""
-    row = as_json(Record(1, frame, Meaning(), None))
+    row = as_json(Record(1, frame, Content(), None))
     assert (row["fields"]["deleted"], row["fields"]["deleted_name"]) == (deleted, name)
 
 

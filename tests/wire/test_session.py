@@ -33,7 +33,7 @@ def mutation(key: bytes, **given: Any) -> Frame:
 
 def reading(session: Session, key: bytes) -> tuple[bytes | None, int | None, bool]:
     """Return how a mutation's key is read now: (key, collection, whether that is a guess)."""
-    meaning = session.understand(mutation(key)).meaning
+    meaning = session.understand(mutation(key)).content
     return meaning.key, meaning.collection, meaning.collection_inferred
 
 
@@ -153,8 +153,8 @@ def test_the_previews_keys_and_the_keys_of_other_messages_say_nothing() -> None:
 def test_a_connection_opened_to_keep_datatypes_of_values_it_leaves_out_is_remembered() -> None:
     session = Session()
     feed(session, frame("DCP_OPEN", {"flags": 0x41}, key=b"c"))
-    assert session.understand(mutation(b"k", value=b"x", datatype=2)).meaning.problems == ()
-    assert len(Session().understand(mutation(b"k", value=b"x", datatype=2)).meaning.problems) == 1
+    assert session.understand(mutation(b"k", value=b"x", datatype=2)).content.problems == ()
+    assert len(Session().understand(mutation(b"k", value=b"x", datatype=2)).content.problems) == 1
 
 
 # -- requests and responses -----------------------------------------------------------------------------------
@@ -165,8 +165,8 @@ def test_a_response_is_paired_with_the_request_of_its_opaque_and_has_its_vbucket
     session.understand(frame("DCP_STREAM_REQ", vbucket=7, opaque=1, ts_ns=1000), 1, CLIENT)
     session.understand(frame("DCP_STREAM_REQ", vbucket=8, opaque=2, ts_ns=2000), 2, CLIENT)
     answer = frame("DCP_STREAM_REQ", response=True, opaque=1)
-    understood = session.understand(answer, 3, SERVER)
-    assert (understood.vbucket, understood.request) == (7, SessionRequest(1, 1000, 7))
+    interpretation = session.understand(answer, 3, SERVER)
+    assert (interpretation.vbucket, interpretation.request) == (7, SessionRequest(1, 1000, 7))
     assert session.understand(answer, 4, SERVER).request is None, "a request is answered once"
 
 
@@ -174,9 +174,9 @@ def exchange(*said: tuple[int, Frame]) -> list[int | None]:
     """Return of each answer the number of the request that it is to; frames are numbered from 1."""
     session, answers = Session(), list[int | None]()
     for number, (direction, each) in enumerate(said, 1):
-        understood = session.understand(each, number, direction)
+        interpretation = session.understand(each, number, direction)
         if each.magic.response:
-            answers.append(understood.request and understood.request.frame)
+            answers.append(interpretation.request and interpretation.request.frame)
     return answers
 
 
@@ -226,8 +226,8 @@ def test_an_error_about_a_mutation_has_the_vbucket_of_its_stream() -> None:
     session = Session()
     session.understand(frame("DCP_STREAM_REQ", vbucket=7, opaque=1), 1, CLIENT)
     session.understand(mutation(b"k", vbucket=7, opaque=1), 2, SERVER)
-    understood = session.understand(frame("DCP_MUTATION", response=True, status=0x22, opaque=1), 3, CLIENT)
-    assert (understood.vbucket, understood.request) == (7, None)
+    interpretation = session.understand(frame("DCP_MUTATION", response=True, status=0x22, opaque=1), 3, CLIENT)
+    assert (interpretation.vbucket, interpretation.request) == (7, None)
 
 
 def test_a_snapshot_marker_waits_for_an_answer_only_where_it_asks_for_one() -> None:

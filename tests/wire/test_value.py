@@ -20,8 +20,8 @@ from dcpdump.wire.value import (
     MAX_VALUE,
     MOST_XATTRS,
     Body,
+    Content,
     Item,
-    Meaning,
     Prefix,
     SplitValue,
     decompress,
@@ -70,17 +70,17 @@ def decoded(name: str, values: dict[str, Any] | None = None, **given: Any) -> Fr
     return decode(RawFrame.of(encode(name, values, **given)))
 
 
-def faults(meaning: Meaning) -> list[str]:
+def faults(content: Content) -> list[str]:
     """Return the problems of a value, each with its code."""
-    return [f"{problem.code.value}: {problem.text}" for problem in meaning.problems]
+    return [f"{problem.code.value}: {problem.text}" for problem in content.problems]
 
 
 def test_a_key_is_taken_apart_only_where_the_connection_has_collections() -> None:
     one = frame(b"\x08hello", b"world")
-    assert interpret(one, collections=True) == Meaning(b"hello", 8, body=Body(b"world"))
-    assert interpret(one, collections=False) == Meaning(b"\x08hello", body=Body(b"world"))
-    assert interpret(one, collections=None) == Meaning(b"\x08hello", collection_inferred=True, body=Body(b"world"))
-    assert interpret(one, collections=True, inferred=True) == Meaning(b"hello", 8, True, body=Body(b"world"))
+    assert interpret(one, collections=True) == Content(b"hello", 8, body=Body(b"world"))
+    assert interpret(one, collections=False) == Content(b"\x08hello", body=Body(b"world"))
+    assert interpret(one, collections=None) == Content(b"\x08hello", collection_inferred=True, body=Body(b"world"))
+    assert interpret(one, collections=True, inferred=True) == Content(b"hello", 8, True, body=Body(b"world"))
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_a_key_is_taken_apart_only_where_the_connection_has_collections() -> Non
     ],
 )
 def test_an_odd_collection_id_is_named(key: bytes, logical: bytes, collection: int | None, problem: str) -> None:
-    meaning = interpret(frame(key), collections=True)
-    assert (meaning.key, meaning.collection, faults(meaning)) == (logical, collection, [f"collection_id: {problem}"])
+    content = interpret(frame(key), collections=True)
+    assert (content.key, content.collection, faults(content)) == (logical, collection, [f"collection_id: {problem}"])
 
 
 def test_a_system_events_key_never_has_a_collection_id() -> None:
@@ -103,12 +103,12 @@ def test_a_system_events_key_never_has_a_collection_id() -> None:
 
 
 def test_the_preview_of_collections_spells_the_collection_in_the_key() -> None:
-    assert interpret(frame(b"c::hello", clen=1), collections=None) == Meaning(b"c::hello", collection_name=b"c")
-    meaning = interpret(frame(b"c::hello", clen=2), collections=None)
-    assert meaning.hints == ("clen says 2, but the separator '::' stands at byte 1 of the key",)
+    assert interpret(frame(b"c::hello", clen=1), collections=None) == Content(b"c::hello", collection_name=b"c")
+    content = interpret(frame(b"c::hello", clen=2), collections=None)
+    assert content.hints == ("clen says 2, but the separator '::' stands at byte 1 of the key",)
     said = "wrong_length: clen says 6 but the key has 5 bytes"
     assert faults(interpret(frame(b"hello", clen=6), collections=None)) == [said]
-    assert interpret(frame(b"hello", clen=0), collections=None) == Meaning(b"hello")
+    assert interpret(frame(b"hello", clen=0), collections=None) == Content(b"hello")
 
 
 def test_ids_in_the_order_of_the_old_draft_are_noticed() -> None:
@@ -247,21 +247,21 @@ def test_what_cannot_be_read_of_xattrs_has_a_place_in_a_value_that_is_not_compre
 def test_what_is_wrong_with_a_value_has_the_code_of_its_kind_and_its_place(
     value: bytes, datatype: int, code: Fault
 ) -> None:
-    meaning = interpret(frame(b"k", value, datatype), collections=False)
-    assert [(problem.code, problem.start, problem.end) for problem in meaning.problems] == [(code, 56, 56 + len(value))]
+    content = interpret(frame(b"k", value, datatype), collections=False)
+    assert [(problem.code, problem.start, problem.end) for problem in content.problems] == [(code, 56, 56 + len(value))]
 
 
 def test_a_datatype_may_describe_a_body_that_was_removed() -> None:
-    assert interpret(frame(b"k", b"", SNAPPY | XATTR | JSON), collections=False) == Meaning(b"k")
+    assert interpret(frame(b"k", b"", SNAPPY | XATTR | JSON), collections=False) == Content(b"k")
 
 
 def test_a_connection_that_keeps_the_datatype_of_removed_values_has_no_faults() -> None:
     hint = "the connection keeps the datatype of values that it leaves out: shown as it is"
     block = xattrs((b"_sync", b"1"))
-    meaning = interpret(frame(b"k", block, SNAPPY | XATTR), collections=False, underlying_datatype=True)
-    assert meaning == Meaning(b"k", body=Body(b"", ((b"_sync", b"1"),)), hints=(hint,))
-    meaning = interpret(frame(b"k", b"rest", SNAPPY | XATTR), collections=False, underlying_datatype=True)
-    assert meaning == Meaning(b"k", body=Body(b"rest"), hints=(hint,))
+    content = interpret(frame(b"k", block, SNAPPY | XATTR), collections=False, underlying_datatype=True)
+    assert content == Content(b"k", body=Body(b"", ((b"_sync", b"1"),)), hints=(hint,))
+    content = interpret(frame(b"k", b"rest", SNAPPY | XATTR), collections=False, underlying_datatype=True)
+    assert content == Content(b"k", body=Body(b"rest"), hints=(hint,))
 
 
 # -- JSON -----------------------------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ def test_the_json_of_the_control_plane_is_parsed_whatever_the_datatype_says() ->
 def test_asterisks_that_stand_for_a_credential_are_not_judged() -> None:
     answer = encode("SASL_AUTH", value=b'{"error":{"ref":"a"},"a":1}', response=True, status=0x20, datatype=JSON)
     frame = decode(RawFrame.of(answer))
-    assert interpret(frame, collections=None) == Meaning(body=Body(b"*" * 27))
+    assert interpret(frame, collections=None) == Content(body=Body(b"*" * 27))
     shown = decode(RawFrame.of(answer), show_secrets=True)
     assert interpret(shown, collections=None).document == {"error": {"ref": "a"}, "a": 1}
 
@@ -382,16 +382,16 @@ def test_an_errors_context_is_parsed_where_the_datatype_says_json() -> None:
 def test_a_compressed_map_in_a_response_is_shown_as_it_is_meant(status: int) -> None:
     name = "DCP_STREAM_REQ" if status else "GET_CLUSTER_CONFIG"
     reported = encode(name, response=True, status=status, value=snappy(b'{"rev":12}'), datatype=3)
-    meaning = interpret(decode(RawFrame.of(reported)), collections=True)
-    assert (meaning.body, meaning.document, meaning.problems) == (Body(b'{"rev":12}'), {"rev": 12}, ())
+    content = interpret(decode(RawFrame.of(reported)), collections=True)
+    assert (content.body, content.document, content.problems) == (Body(b'{"rev":12}'), {"rev": 12}, ())
     broken = encode(name, response=True, status=status, value=b"\xff" * 12, datatype=3)
     assert len(interpret(decode(RawFrame.of(broken)), collections=True).problems) == 1
 
 
 def test_a_compressed_map_that_a_server_pushes_is_shown_as_it_is_meant() -> None:
     push = bytes.fromhex("8201000710030000") + (23 + len(snappy(b"{}"))).to_bytes(4, "big") + bytes(12 + 16)
-    meaning = interpret(decode(RawFrame.of(push + b"default" + snappy(b"{}"))), collections=True)
-    assert (meaning.body, meaning.problems) == (Body(b"{}"), ())
+    content = interpret(decode(RawFrame.of(push + b"default" + snappy(b"{}"))), collections=True)
+    assert (content.body, content.problems) == (Body(b"{}"), ())
 
 
 # -- cache transfer -------------------------------------------------------------------------------------------

@@ -526,7 +526,7 @@ def unanswered_noop(delayed: Delayed, connection: ConnectionState, stream: Strea
     noop = delayed.frame
     if noop.opcode != kinds.NOOP or noop.direction != connection.producer_direction:
         return None
-    if not delayed.late or not connection.has_both_sides:
+    if not delayed.proven or not connection.has_both_sides:
         return None
     text = f"NOOP with opaque 0x{noop.opaque:08x} was not answered in {delayed.waited_ns / SECOND:,.0f} s"
     waiting = connection.exchanges.by_kind.get((noop.direction, kinds.NOOP), {}).get(noop.number)
@@ -575,7 +575,7 @@ def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     if delayed.limit:
         return f"{text}, the interval is {delayed.limit / SECOND:,.0f} s"
     text = f"{text}: enable_noop was accepted, but no interval"
-    return Remark(text, INFO if delayed.late else None)
+    return Remark(text, INFO if delayed.proven else None)
 
 
 @rule("DCP514", "N4", VIOLATION, kinds.NOOP, scope=Scope.CONNECTION)

@@ -105,7 +105,7 @@ def _refused(frame: FrameEvent, connection: ConnectionState) -> Remark | None:
     """Return what a receiver refuses, as a sentence about the message goes on."""
     record, opcode = frame.record, frame.opcode
     if record is not None and record.frame.message.dcp:
-        inside = record.meaning.problems if opcode == kinds.CACHED else ()
+        inside = record.content.problems if opcode == kinds.CACHED else ()
         for problem in (*record.frame.problems, *(each for each in inside if each.code in _OF_RECORDS)):
             if problem.code not in _ELSEWHERE:
                 return Remark(f": {repeated(problem.text, hidden_numbers(record.frame))}")
@@ -205,7 +205,7 @@ def _deletion_not_agreed(connection: ConnectionState, *, second: bool) -> str:
 def _open_value(frame: FrameEvent) -> str:
     """Return the fault of the value of DCP_OPEN, which is empty or a JSON object with at most a consumer's name."""
     faults: list[str] = []
-    document = None if frame.record is None else frame.record.meaning.document
+    document = None if frame.record is None else frame.record.content.document
     if frame.datatype <= names.MOST_DATATYPE and frame.datatype != (names.JSON if frame.value_length else 0):
         faults.append(f"it has datatype 0x{frame.datatype:02x} and {'a' if frame.value_length else 'no'} value")
     if frame.value_length and not isinstance(document, dict):

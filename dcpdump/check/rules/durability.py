@@ -177,7 +177,7 @@ def lagging(delayed: Delayed, connection: ConnectionState, stream: Stream) -> st
     Usual causes: a slow disk of the replica.
     Source: dcp/passive_stream.cc
     """
-    how = "was acknowledged after" if delayed.late else "was not acknowledged in"
+    how = "was acknowledged after" if delayed.proven else "was not acknowledged in"
     return f"PREPARE seqno {delayed.amount} {how} {span(delayed.waited_ns)}"
 
 

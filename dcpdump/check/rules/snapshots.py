@@ -538,8 +538,8 @@ def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
 
 def _lost_since_last(connection: ConnectionState, stream: Stream) -> bool:
     """Return whether bytes of a stream may have been lost since its last message."""
-    torn = stream.gaps.times or connection.lost.torn_at > stream.begun_at
-    return bool(torn) and connection.lost.frame >= stream.traffic.last_frame
+    gaps = stream.gaps.times or connection.lost.gap_at > stream.begun_at
+    return bool(gaps) and connection.lost.frame >= stream.traffic.last_frame
 
 
 @rule("DCP403", "S15", SUSPICIOUS, kinds.ADVANCED, scope=Scope.STREAM)

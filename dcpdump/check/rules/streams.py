@@ -452,28 +452,28 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     Usual causes: a vbucket that moves; a client that streams from a replica; a failover of a server that still runs.
     Source: dcp/producer.cc
     """
-    late = frame.opcode == kinds.MARKER
-    waiting = None if late else connection.exchanges.asked(frame)
-    if not late and (frame.status or waiting is None or frame.record is None):
+    from_marker = frame.opcode == kinds.MARKER
+    waiting = None if from_marker else connection.exchanges.asked(frame)
+    if not from_marker and (frame.status or waiting is None or frame.record is None):
         return None
-    vbucket = frame.vbucket if late or waiting is None else waiting.frame.vbucket
+    vbucket = frame.vbucket if from_marker or waiting is None else waiting.frame.vbucket
     other = connection.memory.producing.get((connection.setup.bucket or "", vbucket))
     if other is None or not other.live or other.closed or other.connection is connection:
         return None
     lasted_ns = between(other.granted_ns, frame.ts_ns)
-    if late and (lasted_ns is None or lasted_ns < _BOTH_NS):
+    if from_marker and (lasted_ns is None or lasted_ns < _BOTH_NS):
         return None
     mine, theirs = connection, other.connection
     if mine.setup.between_nodes or theirs.setup.between_nodes or not theirs.is_used(frame.ts_ns):
         return None
-    log = stream.failover_log if late else failover_log(frame)
+    log = stream.failover_log if from_marker else failover_log(frame)
     if not {each[0] for each in log or ()} & {each.uuid for each in other.failover_log or ()}:
         return None
     here, there = mine.server_address, theirs.server_address
     if here is None or there is None or here.rpartition(":")[0] == there.rpartition(":")[0]:
         return None
     text = f"{there} streams this vbucket too, on connection {theirs.number}"
-    return Remark(f"{text}, since {clock(other.granted_ns)}", SUSPICIOUS) if late else text
+    return Remark(f"{text}, since {clock(other.granted_ns)}", SUSPICIOUS) if from_marker else text
 
 
 # -- how streams end ----------------------------------------------------------------------------------
