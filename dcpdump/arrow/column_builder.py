@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dcpdump.batch.frame_batch import Numbers
 from dcpdump.batch.gather import Array
-from dcpdump.batch.part import Numbers
 
 # -- any values as Arrow's arrays: what does not fit its column becomes null --------------------------
 # Knows types, and nothing about frames. Text may have a lone surrogate, which JSON can spell: it is replaced by its
@@ -44,10 +44,10 @@ def _fit(value: Any, kind: pa.DataType) -> tuple[Any, bool]:
         return None, True
     if pa.types.is_struct(kind) and isinstance(value, dict):
         fields = {field.name: _fit(value.get(field.name), field.type) for field in kind}
-        return {name: part for name, (part, _) in fields.items()}, all(fits for _, fits in fields.values())
+        return {name: batch for name, (batch, _) in fields.items()}, all(fits for _, fits in fields.values())
     if pa.types.is_list(kind) and isinstance(value, (list, tuple)):
-        parts = [_fit(part, kind.value_type) for part in value]
-        return [part for part, _ in parts], all(fits for _, fits in parts)
+        batches = [_fit(batch, kind.value_type) for batch in value]
+        return [batch for batch, _ in batches], all(fits for _, fits in batches)
     if pa.types.is_string(kind) and isinstance(value, str):
         return encodable(value), True
     try:

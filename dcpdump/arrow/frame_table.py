@@ -1,4 +1,4 @@
-"""Make batches of the table ``frames`` from parts of frames.
+"""Make batches of the table ``frames`` from batches of frames.
 
 Frames with a plan are gathered column by column. A frame that turns out not to be ordinary (a key that ends inside its
 collection id) is decoded as a record.
@@ -17,8 +17,8 @@ import pyarrow as pa
 from dcpdump.arrow import schema
 from dcpdump.arrow.column_builder import ColumnBuilder, Vocabulary, encodable, indices_of, pieces, to_array_lossy
 from dcpdump.batch.filter import Masks
+from dcpdump.batch.frame_batch import FrameBatch, Group
 from dcpdump.batch.gather import Array, distinct
-from dcpdump.batch.part import Group, Part
 from dcpdump.batch.scan import INFERRED, UNDERLYING
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Record, as_json, framing, shown_body
@@ -114,7 +114,7 @@ def _column(rows: Sequence[Row], field: pa.Field) -> tuple[pa.Array, list[int]]:
 _NAMES = frozenset(schema.frames().names)
 #: The names of lists of objects, and those of fields whose numbers are hexadecimal text in the flat record.
 _REPEATS = [part for part in schema.protocol_parts() if isinstance(part, Repeat)]
-_LISTS = frozenset(part.name for part in _REPEATS if len(part.fields) > 1)
+_LISTS = frozenset(batch.name for batch in _REPEATS if len(batch.fields) > 1)
 _FIELDS = [*schema.protocol_parts(), *(field for part in _REPEATS for field in part.fields)]
 _IDENTITIES = frozenset({"cas", *(field.name for field in _FIELDS if isinstance(field, Field) and field.identity)})
 
@@ -129,25 +129,25 @@ def _numbers(item: Row) -> Row:
 
 
 # -- keys and values of frames that a plan took; those that are compressed or have xattrs, decoded ----
-# Arrow's arrays are views of the bytes of a part, so that keys and values are copied only once, by Arrow.
+# Arrow's arrays are views of the bytes of a batch, so that keys and values are copied only once, by Arrow.
 
 _HEX = np.frombuffer("".join(f"{value:02x}" for value in range(256)).encode(), "u2")
 
 
 class Values:
-    """The keys and values of a part's planned frames, by row. Only the rows ``wanted`` are decoded.
+    """The keys and values of a batch's planned frames, by row. Only the rows ``wanted`` are decoded.
 
     Not ``opened``: no value is decompressed; not ``judged``: no JSON is checked that is not compressed.
     """
 
-    def __init__(self, part: Part, wanted: Array, *, opened: bool = True, judged: bool = True) -> None:
-        self._part = part
-        header, count = part.header, len(part)
-        self.planned = part.plan >= 0
+    def __init__(self, batch: FrameBatch, wanted: Array, *, opened: bool = True, judged: bool = True) -> None:
+        self._batch = batch
+        header, count = batch.header, len(batch)
+        self.planned = batch.plan >= 0
         self.total = np.zeros(count, np.int64)  #: bytes of value without metadata
         self.length = np.zeros(count, np.int64)  #: the same for values without fields
         document = np.zeros(count, bool)
-        for group in part.groups:
+        for group in batch.groups:
             rows, layout = group.rows, group.plan.layout
             document[rows] = group.plan.message.document
             tail = group.column(layout.tail).astype(np.int64) if layout.tail else 0
@@ -155,7 +155,7 @@ class Values:
             if group.value is None:
                 self.length[rows] = self.total[rows]
         self._document = document & self.planned & wanted
-        self._start, self._logical, self._end, self.collection, self.split, sound = part.keys
+        self._start, self._logical, self._end, self.collection, self.split, sound = batch.keys
         self.unsound = np.flatnonzero(wanted & ~sound)  #: rows whose keys do not begin with a valid collection id
         self._bodies: dict[int, Body] = {}  # decoded values that differ from those on the wire
         #: By row: the fault of a value that contradicts its datatype, and its text.
@@ -164,9 +164,9 @@ class Values:
             self._open(np.flatnonzero(self._document & (self.length > 0)), judged=judged)
         self.faulty = np.zeros(count, bool)
         self.faulty[list(self.faults)] = True
-        for row in np.flatnonzero(self.faulty & part.knows(UNDERLYING)).tolist():
+        for row in np.flatnonzero(self.faulty & batch.knows(UNDERLYING)).tolist():
             start, end = int(self._end[row]), int(self._end[row] + self.length[row])
-            self._bodies[row] = open_rest(part.data[start:end], int(header.datatype[row]))
+            self._bodies[row] = open_rest(batch.data[start:end], int(header.datatype[row]))
         self.shown_lengths = self.total.copy()  #: of values in columns: decompressed, without xattrs
         self.shown_lengths[list(self._bodies)] = [len(body.value) for body in self._bodies.values()]
 
@@ -174,13 +174,13 @@ class Values:
 
     def _open(self, rows: Array, *, judged: bool) -> None:
         """Decode values that are compressed or have xattrs, and check values whose datatype is JSON."""
-        datatype = self._part.header.datatype[rows]
+        datatype = self._batch.header.datatype[rows]
         plain = rows[(datatype == JSON) & judged]
         if len(plain):
             self._try_json(plain)
         packed = rows[datatype & (SNAPPY | XATTR) != 0]
-        kinds, starts, lengths = self._part.header.datatype[packed], self._end[packed], self.length[packed]
-        data, bodies, faults = self._part.data, self._bodies, self.faults
+        kinds, starts, lengths = self._batch.header.datatype[packed], self._end[packed], self.length[packed]
+        data, bodies, faults = self._batch.data, self._bodies, self.faults
         columns = (each.tolist() for each in (packed, kinds, starts, starts + lengths))
         for row, kind, start, end in zip(*columns, strict=True):
             body = bodies[row] = open_value(data[start:end], kind)
@@ -190,13 +190,13 @@ class Values:
     def _try_json(self, rows: Array) -> None:
         """Check the JSON of values in place."""
         starts, ends = self._end[rows].tolist(), (self._end[rows] + self.length[rows]).tolist()
-        for position, fault in json_faults(self._part.data, starts, ends).items():
+        for position, fault in json_faults(self._batch.data, starts, ends).items():
             self.faults[int(rows[position])] = Fault.NOT_JSON, fault
 
     def put_faults(self, columns: ColumnBuilder, rows: Array, position: Array) -> None:
         """Put faults of values into columns; a hint if the datatype may describe a value that was not sent."""
         rows = rows[self.faulty[rows]]
-        hinted = self._part.knows(UNDERLYING)[rows]
+        hinted = self._batch.knows(UNDERLYING)[rows]
         if hinted.any():
             columns.pick("hints", position[rows[hinted]], pa.array([[LEFT_OUT]], schema.WORDS), hinted.nonzero()[0] * 0)
         rows = rows[~hinted]
@@ -206,7 +206,7 @@ class Values:
             members = {
                 "code": pa.array([code.value for code in codes]),
                 "text": pa.array(texts),
-                "offset": pa.array(self._end[rows] - self._part.start[rows]),
+                "offset": pa.array(self._end[rows] - self._batch.start[rows]),
                 "length": pa.array(self.length[rows]),
             }
             fields = list(kind.value_type)
@@ -214,7 +214,7 @@ class Values:
             offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32))
             columns.pick("problems", position[rows], pa.ListArray.from_arrays(offsets, problems, type=kind))
 
-    # -- Arrow over the part's bytes --------------------------------------------------------------------
+    # -- Arrow over the batch's bytes --------------------------------------------------------------------
 
     def keys(self, rows: Array) -> pa.Array:
         """Return keys without their collection ids."""
@@ -248,22 +248,22 @@ class Values:
                 columns.pick(name, position[list(found)], pa.array(list(found.values()), kind))
 
     def _slices(self, rows: Array, start: Array, end: Array) -> pa.Array:
-        """Return an array of binary with a piece of the part's bytes for each row."""
+        """Return an array of binary with a piece of the batch's bytes for each row."""
         order = self._by_offset(rows)
-        between = pieces(self._part.data, start[order], end[order])
+        between = pieces(self._batch.data, start[order], end[order])
         which = np.empty(len(rows), np.int64)
         which[order] = np.arange(0, 2 * len(rows), 2)
         return between.take(indices_of(which))
 
     def _by_offset(self, rows: Array) -> Array:
-        """Return rows sorted by the offset of their bytes, as connections alternate in a part."""
+        """Return rows sorted by the offset of their bytes, as connections alternate in a batch."""
         positions = np.full(len(self._rank), -1, np.int64)
         positions[self._rank[rows]] = np.arange(len(rows))
         return positions[positions >= 0]
 
     @cached_property
     def _rank(self) -> Array:
-        start = self._part.start
+        start = self._batch.start
         rank = np.arange(len(start))
         if len(start) > 1 and (start[1:] < start[:-1]).any():
             rank[np.argsort(start, kind="stable")] = rank.copy()
@@ -293,7 +293,7 @@ _DATATYPES = pa.array([list(DATATYPE.describe(value)) for value in range(256)], 
 
 
 class FrameTable:
-    """A builder that is fed parts and returns batches of the frames that pass the filter, at most ``count``.
+    """A builder that is fed batches and returns batches of the frames that pass the filter, at most ``count``.
 
     ``apart``: each batch has its own dictionary; otherwise words have the same number in every batch.
     """
@@ -321,17 +321,17 @@ class FrameTable:
         """Build only these columns."""
         self._columns = frozenset(columns)
 
-    def feed(self, part: Part) -> pa.RecordBatch | None:
-        """Return the rows of a part that pass the filter; None without any."""
-        keep, values = self._choose(part)
+    def feed(self, batch: FrameBatch) -> pa.RecordBatch | None:
+        """Return the rows of a batch that pass the filter; None without any."""
+        keep, values = self._choose(batch)
         rows = np.flatnonzero(keep)
         if self._redactor is not None:  # records are handled one by one
             for row in rows[values.planned[rows]].tolist():
-                part.records[row] = part.record(row)
+                batch.records[row] = batch.record(row)
             values.planned[rows] = False
         if self._count is not None:
             rows = rows[: self._count - self.rows]
-            keep = np.zeros(len(part), bool)
+            keep = np.zeros(len(batch), bool)
             keep[rows] = True
         if not len(rows):
             return None
@@ -339,60 +339,60 @@ class FrameTable:
         if self._apart:
             self._vocabulary = Vocabulary()
         columns = ColumnBuilder(schema.frames(), len(rows), self._vocabulary, self._columns)
-        position = np.full(len(part), -1)
+        position = np.full(len(batch), -1)
         position[rows] = np.arange(len(rows))
-        self._put_common(columns, part, rows)
-        for group in part.groups:
+        self._put_common(columns, batch, rows)
+        for group in batch.groups:
             chosen = keep[group.rows] & values.planned[group.rows]
             if chosen.any():
                 self._put_group(columns, group, chosen, position)
         planned = rows[values.planned[rows]]
         if len(planned):
-            self._put_planned(columns, part, planned, position, values)
-        self._put_records(columns, part, keep, position)
+            self._put_planned(columns, batch, planned, position, values)
+        self._put_records(columns, batch, keep, position)
         return columns.batch()
 
     # -- choosing ---------------------------------------------------------------------------------------
 
-    def _choose(self, part: Part) -> tuple[Array, Values]:
+    def _choose(self, batch: FrameBatch) -> tuple[Array, Values]:
         """Return the rows that pass the filter, and their values. Rows that are not ordinary are decoded as records."""
         wanted = self._wanted
-        keep = wanted.by_header(part)
-        for group in part.groups:
+        keep = wanted.by_header(batch)
+        for group in batch.groups:
             keep[group.rows] &= wanted.by_fields(group)
         judged = wanted.problems or not _JUDGED.isdisjoint(self._columns)
         opened = judged or not _OPENED.isdisjoint(self._columns)
-        values = Values(part, keep, opened=opened, judged=judged)
+        values = Values(batch, keep, opened=opened, judged=judged)
         for row in values.unsound.tolist():
-            part.records[row] = part.record(row)
-        rows = np.array(list(part.records), np.int64)
+            batch.records[row] = batch.record(row)
+        rows = np.array(list(batch.records), np.int64)
         values.planned[rows] = False
         if wanted.problems:
-            keep &= values.faulty & ~part.knows(UNDERLYING)
+            keep &= values.faulty & ~batch.knows(UNDERLYING)
         planned = np.flatnonzero(keep & values.planned)
         if len(planned):
-            good = wanted.by_collection(part, planned, values.collection[planned], values.split[planned])
+            good = wanted.by_collection(batch, planned, values.collection[planned], values.split[planned])
             if wanted.key is not None:
-                keyed = np.flatnonzero(part.header.key[planned])
+                keyed = np.flatnonzero(batch.header.key[planned])
                 found = np.zeros(len(planned), bool)
                 found[keyed] = wanted.by_key(values.keys(planned[keyed]).to_pylist())
                 good &= found
             keep[planned] = good
         keep[rows] = False
-        undecided = wanted.undecided(part)
-        keep[undecided] = [wanted.frame_filter.accepts(part.record(row)) for row in undecided]
+        undecided = wanted.undecided(batch)
+        keep[undecided] = [wanted.frame_filter.accepts(batch.record(row)) for row in undecided]
         return keep, values
 
     # -- filling ----------------------------------------------------------------------------------------
 
-    def _put_common(self, columns: ColumnBuilder, part: Part, rows: Array) -> None:
-        header, everywhere = part.header, np.arange(len(rows))
+    def _put_common(self, columns: ColumnBuilder, batch: FrameBatch, rows: Array) -> None:
+        header, everywhere = batch.header, np.arange(len(rows))
         for name, values in (
-            ("frame", part.first + rows),
-            ("packet", part.packet[rows]),
-            ("offset", part.offset[rows]),
-            ("length", part.length[rows]),
-            ("gap_before", part.gap_before[rows]),
+            ("frame", batch.first + rows),
+            ("packet", batch.packet[rows]),
+            ("offset", batch.offset[rows]),
+            ("length", batch.length[rows]),
+            ("gap_before", batch.gap_before[rows]),
             ("magic", header.magic[rows]),
             ("opcode", header.opcode[rows]),
             ("opaque", header.opaque[rows]),
@@ -400,15 +400,15 @@ class FrameTable:
             ("datatype", header.datatype[rows]),
         ):
             columns.all(name, values)
-        directions, of = part.directions, part.direction[rows]
+        directions, of = batch.directions, batch.direction[rows]
         columns.all("connection", np.array([direction.connection for direction in directions])[of])
         columns.all("direction", np.array([direction.side for direction in directions])[of])
         redacted = [redacted_direction(each, self._redactor) for each in directions]
         columns.words("src", everywhere, [each.src for each in redacted], of)
         columns.words("dst", everywhere, [each.dst for each in redacted], of)
-        columns.words("file", everywhere, part.files, part.file[rows])
-        timed = np.flatnonzero(part.ts_ns[rows] != NO_TIME)
-        times = part.ts_ns[rows][timed]
+        columns.words("file", everywhere, batch.files, batch.file[rows])
+        timed = np.flatnonzero(batch.ts_ns[rows] != NO_TIME)
+        times = batch.ts_ns[rows][timed]
         columns.numbers("time_ns", timed, times)
         columns.numbers("time", timed, times // 1000)
         columns.words("kind", everywhere, ["request", "response"], header.response[rows].astype(np.int64))
@@ -432,15 +432,17 @@ class FrameTable:
             _put_names(columns, field, rows, values)
         columns.words("layout", rows, [group.plan.layout.version])
 
-    def _put_planned(self, columns: ColumnBuilder, part: Part, rows: Array, position: Array, values: Values) -> None:
-        at, header = position[rows], part.header
+    def _put_planned(
+        self, columns: ColumnBuilder, batch: FrameBatch, rows: Array, position: Array, values: Values
+    ) -> None:
+        at, header = position[rows], batch.header
         columns.numbers("vbucket", at, header.vbucket_or_status[rows])
-        weak = np.flatnonzero(part.weak[rows])
+        weak = np.flatnonzero(batch.weak[rows])
         if len(weak):
             columns.words("confidence", at[weak], ["low"])
         with_id = np.flatnonzero(header.framing[rows] == STREAM_ID_LENGTH)
         if len(with_id) and columns.has("stream_id", "framing"):
-            ids = part.stream_id(rows[with_id])
+            ids = batch.stream_id(rows[with_id])
             columns.numbers("stream_id", at[with_id], ids)
             unique, _, which = distinct(ids)
             framing = [[{"name": "DcpStreamId", "stream_id": number}] for number in unique.tolist()]
@@ -449,11 +451,11 @@ class FrameTable:
         split = np.flatnonzero(values.split[rows])
         if len(split):
             columns.numbers("collection", at[split], values.collection[rows[split]])
-            guessed = split[part.knows(INFERRED)[rows[split]]]
+            guessed = split[batch.knows(INFERRED)[rows[split]]]
             if len(guessed):
                 columns.numbers("collection_inferred", at[guessed], True)
-            if part.names and columns.has("collection_name"):
-                _put_collection_names(columns, part, rows[split], at[split], values.collection[rows[split]])
+            if batch.names and columns.has("collection_name"):
+                _put_collection_names(columns, batch, rows[split], at[split], values.collection[rows[split]])
         keyed = rows[header.key[rows] > 0]
         if len(keyed) and columns.has("key"):
             columns.pick("key", position[keyed], values.keys(keyed))
@@ -471,12 +473,12 @@ class FrameTable:
             values.put_xattrs(columns, valued, position)
             values.put_faults(columns, valued, position)
 
-    def _put_records(self, columns: ColumnBuilder, part: Part, keep: Array, position: Array) -> None:
+    def _put_records(self, columns: ColumnBuilder, batch: FrameBatch, keep: Array, position: Array) -> None:
         found: dict[str, tuple[list[int], list[Any]]] = defaultdict(lambda: ([], []))
-        for row in part.records:
+        for row in batch.records:
             if not keep[row]:
                 continue
-            record, at = part.record(row), int(position[row])
+            record, at = batch.record(row), int(position[row])
             if self._redactor is not None:
                 record = self._redactor.record(record)
             self.cut += columns.has(*VALUES) and is_cut(record, self._value_bytes)
@@ -493,14 +495,16 @@ class FrameTable:
             columns.objects("problems", list(problems), list(problems.values()))
 
 
-def _put_collection_names(columns: ColumnBuilder, part: Part, rows: Array, at: Array, collections: Array) -> None:
+def _put_collection_names(
+    columns: ColumnBuilder, batch: FrameBatch, rows: Array, at: Array, collections: Array
+) -> None:
     """Put the names of collections as known at each row. They change only at frames that name collections."""
-    naming = np.flatnonzero(np.isin(part.header.opcode, sorted(NAMING)))
+    naming = np.flatnonzero(np.isin(batch.header.opcode, sorted(NAMING)))
     since: Array = np.searchsorted(naming, rows)
-    _, _, where = distinct(since * len(part.directions) + part.direction[rows])
+    _, _, where = distinct(since * len(batch.directions) + batch.direction[rows])
     _, first, which = distinct(where.astype(np.int64) << 32 | collections)
     pairs = zip(rows[first].tolist(), collections[first].tolist(), strict=True)
-    paths = [part.collection_path(row, collection) for row, collection in pairs]
+    paths = [batch.collection_path(row, collection) for row, collection in pairs]
     known = np.array([path is not None for path in paths])
     named = known[which]
     words = [path for path in paths if path is not None]

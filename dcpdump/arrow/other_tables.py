@@ -12,7 +12,7 @@ from dcpdump.arrow.schema import of_columns, stored, versioned
 from dcpdump.arrow.verdicts import stream_rows, verdict_rows
 from dcpdump.batch.block import Block
 from dcpdump.batch.dissector import BlockDissector
-from dcpdump.batch.part import Part
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.capture.file import Capture
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import SHOWN, Fold
@@ -99,7 +99,7 @@ Evicting = Callable[[Sequence[Stream], Judge], object]
 
 
 class Judging:
-    """The ledger and the findings of an input. Feed it all parts of a dissection, then close it.
+    """The ledger and the findings of an input. Feed it all batches of a dissection, then close it.
 
     Without ``rules`` there are no findings, and documents are only counted. With a ``redactor`` ledger and findings
     have hashes of names, addresses and texts once it is closed. ``evicting``: called before streams are forgotten.
@@ -120,13 +120,13 @@ class Judging:
         self._redactor, self._evicting = redactor, evicting
 
     def observe(self, block: Block) -> None:
-        """Note a block of packets, before its parts."""
+        """Note a block of packets, before its batches."""
         self._feed.observe(block)
 
-    def feed(self, parts: Sequence[Part]) -> None:
-        """Judge the parts of a block, before the dissection's gaps are cleared."""
+    def feed(self, batches: Sequence[FrameBatch]) -> None:
+        """Judge the batches of a block, before the dissection's gaps are cleared."""
         engine, ledger = self._engine, self.ledger
-        for step in self._feed.steps(parts):
+        for step in self._feed.steps(batches):
             engine.feed_step(step)
         evictable = self._feed.evictable(engine.lose)
         if evictable is None:
@@ -181,12 +181,12 @@ class OtherTables:
         if self._judging is not None:
             self._judging.observe(block)
 
-    def feed(self, parts: Sequence[Part]) -> list[tuple[str, pa.RecordBatch]]:
+    def feed(self, batches: Sequence[FrameBatch]) -> list[tuple[str, pa.RecordBatch]]:
         """Judge frames, before the dissection's gaps are cleared; return rows of gaps and of forgotten streams."""
         gaps = self._dissection.gaps
         rows = [("gaps", gap_rows(gaps, self._redactor))] if gaps and "gaps" in self._names else []
         if self._judging is not None:
-            self._judging.feed(parts)
+            self._judging.feed(batches)
         early, self._early = self._early, []
         return rows + [("streams", batch) for batch in early]
 

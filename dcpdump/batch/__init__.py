@@ -10,8 +10,9 @@ completed frames in order, with the packet and the direction of each. Everything
    row: one number with the frame's offset, its plan, what the session then knew about keys and values, and the length
    of the collection id in its key.
 3. Readers: ``FilteredScan`` decodes only frames that a filter may choose (a filtered ``read``, the events of
-   ``streams`` and ``check``); ``document_runs`` joins consecutive documents of a stream; a ``Part`` holds rows as an
-   array, and makes columns of headers, fields and keys on request; the writers of text take rows one after another.
+   ``streams`` and ``check``); ``document_runs`` joins consecutive documents of a stream; a ``FrameBatch`` holds rows
+   as an array, and makes columns of headers, fields and keys on request; the writers of text take rows one after
+   another.
 
 A plan may decline a frame, but never decode it differently: a declined frame is decoded by ``wire.decode``, and keeps
 its place among the others. May import ``capture``, ``dissect``, ``filter``, ``redact`` and what is below these; NumPy

@@ -31,7 +31,7 @@ from dcpdump.wire.session import Session, SessionState
 from dcpdump.wire.split import FrameSplitter, Skipped, SplitterState
 
 if TYPE_CHECKING:
-    from dcpdump.batch.part import Part
+    from dcpdump.batch.frame_batch import FrameBatch
 
 
 P = TypeVar("P")
@@ -348,16 +348,16 @@ class BlockDissector(Dissector, ABC, Generic[P]):
     def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> P:
         """Make a piece of frames, numbered from ``first`` on, and update their sessions."""
 
-    def _part(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Part":
-        """Make a part of frames, and update their sessions. NumPy is imported here."""
-        from dcpdump.batch.part import part_of
+    def _batch(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "FrameBatch":
+        """Make a batch of frames, and update their sessions. NumPy is imported here."""
+        from dcpdump.batch.frame_batch import batch_of
 
         scan = Scan(frames, first, involved)
         rows, records = scan.rows(self._record, show_secrets=self._show_secrets)
         self.tally.dcp_frames += scan.dcp  # the others were counted when they were decoded
-        part = part_of(frames, first, rows, records, lambda each: direction_of(involved[each >> 1], each & 1))
-        part.names.update({number: each.names for number, each in involved.items() if each.names.any})
-        return part
+        batch = batch_of(frames, first, rows, records, lambda each: direction_of(involved[each >> 1], each & 1))
+        batch.names.update({number: each.names for number, each in involved.items() if each.names.any})
+        return batch
 
 
 def direction_of(conversation: Conversation, direction: int) -> Direction:
@@ -423,11 +423,11 @@ class StreamsOf(Generic[P]):
 # -- the dissections: of all frames as columns, and of few chosen ones --------------------------------
 
 
-class Dissection(BlockDissector["Part"]):
-    """A dissector whose pieces are parts."""
+class Dissection(BlockDissector["FrameBatch"]):
+    """A dissector whose pieces are batches."""
 
-    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "Part":
-        return self._part(frames, first, involved)
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> "FrameBatch":
+        return self._batch(frames, first, involved)
 
 
 #: The most ordinary frames of a block that are decoded one by one, as a number and as a fraction; with more, all frames
@@ -437,12 +437,12 @@ FEW, ONE_IN = 64, 64
 SMALL_BLOCK_BYTES = 512 * 1024
 
 
-#: A part, or the records that may pass a filter, all that do among them; other frames were skipped.
-PartOrRecords = Union[list[Record], "Part"]
+#: A batch, or the records that may pass a filter, all that do among them; other frames were skipped.
+BatchOrRecords = Union[list[Record], "FrameBatch"]
 
 
-class Picker(BlockDissector[PartOrRecords]):
-    """A dissector whose pieces are records or parts with all frames that the filter ``wanted`` may choose.
+class Picker(BlockDissector[BatchOrRecords]):
+    """A dissector whose pieces are records or batches with all frames that the filter ``wanted`` may choose.
 
     NumPy is imported at the first block with many frames to decode.
     """
@@ -460,11 +460,11 @@ class Picker(BlockDissector[PartOrRecords]):
         super().__init__(limits, show_secrets=show_secrets, secrets=secrets)
         self._wanted = wanted
 
-    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> PartOrRecords:
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> BatchOrRecords:
         scan = FilteredScan(frames, first, involved, self._wanted)
         most = max(FEW, len(frames) // ONE_IN)
         if scan.count(most) > most:
-            return self._part(frames, first, involved)
+            return self._batch(frames, first, involved)
         records: list[Record] = []
         at = -1
         while (at := scan.next(at + 1)) < len(frames):
@@ -475,7 +475,7 @@ class Picker(BlockDissector[PartOrRecords]):
 
 
 class NumberPicker(Picker):
-    """A dissector whose pieces are parts with all frames of the given ``numbers``."""
+    """A dissector whose pieces are batches with all frames of the given ``numbers``."""
 
     def __init__(
         self,
@@ -488,8 +488,8 @@ class NumberPicker(Picker):
         super().__init__(NOTHING_WANTED, limits, show_secrets=show_secrets, secrets=secrets)
         self._numbers = numbers
 
-    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> PartOrRecords:
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> BatchOrRecords:
         if self._numbers.overlaps(first, first + len(frames) - 1):
-            return self._part(frames, first, involved)
+            return self._batch(frames, first, involved)
         super()._piece(frames, first, involved)
         return []

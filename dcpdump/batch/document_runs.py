@@ -193,7 +193,7 @@ class RowRun(NamedTuple):
     snapshot: Announced | None  #: from the marker that is the first frame, if there is one
 
 
-class Single(NamedTuple):
+class SingleFrame(NamedTuple):
     """A frame outside of runs."""
 
     row: int
@@ -215,7 +215,7 @@ def rises(frames: Frames) -> bool:
     return True
 
 
-def runs_of(frames: Frames, singles: list[int], *, with_rules: bool) -> list[RowRun | Single]:
+def runs_of(frames: Frames, singles: list[int], *, with_rules: bool) -> list[RowRun | SingleFrame]:
     """Return frames in their order, documents as runs. ``singles``: rows that must not be in runs.
 
     ``with_rules``: runs have only plain documents, and no markers. ``singles`` has the frames that are incomplete, were
@@ -296,9 +296,9 @@ def offsets_of(frames: Frames, direction_id: int) -> tuple[list[int], list[int]]
     return rows, offsets
 
 
-def singles_of(frames: Frames, begin: int, end: int) -> list[Single]:
+def singles_of(frames: Frames, begin: int, end: int) -> list[SingleFrame]:
     """Return frames ``begin`` … ``end``-1 as single ones, with their bytes."""
-    found: list[Single] = []
+    found: list[SingleFrame] = []
     number = bisect_right(frames.firsts, begin) - 1
     for row in range(begin, end):
         if row == begin or (number + 1 < len(frames.firsts) and frames.firsts[number + 1] == row):
@@ -309,7 +309,9 @@ def singles_of(frames: Frames, begin: int, end: int) -> list[Single]:
         stop = start + HEADER_LENGTH + be32(data, start + 8)
         by = bisect_left(frames.bounds, frames.begins[number] + stop)
         ts_ns = frames.times[by]
-        found.append(Single(row, frames.direction_ids[number], NO_TIME if ts_ns is None else ts_ns, data[start:stop]))
+        found.append(
+            SingleFrame(row, frames.direction_ids[number], NO_TIME if ts_ns is None else ts_ns, data[start:stop])
+        )
         start = stop
     return found
 
@@ -337,7 +339,7 @@ class _Runs:
     )
 
     def __init__(self) -> None:
-        self.found: list[RowRun | Single] = []
+        self.found: list[RowRun | SingleFrame] = []
         self._data = b""
         self._direction_id = 0
         # Of the run:
@@ -362,7 +364,7 @@ class _Runs:
     def stand(self, row: "i64", start: "i64", length: "i64", ts: "i64") -> None:
         """Add a single frame, with ``length`` of its bytes."""
         kept = self._data[start : start + length]
-        self.found.append(_row(Single, (row, self._direction_id, ts, kept)))
+        self.found.append(_row(SingleFrame, (row, self._direction_id, ts, kept)))
 
     def has_id_of(self, start: "i64") -> bool:
         """Return whether a frame has the run's stream id, or none like the run."""
@@ -382,7 +384,7 @@ class _Runs:
             return
         marker, data = self.found[-1], self._data
         is_of_it = be32(data, lead + 12) == be32(data, start + 12) and be16(data, lead + 6) == be16(data, start + 6)
-        if isinstance(marker, Single) and is_of_it and self.has_id_of(lead) and marker.ts_ns <= ts:
+        if isinstance(marker, SingleFrame) and is_of_it and self.has_id_of(lead) and marker.ts_ns <= ts:
             self._snapshot = announced(data, lead)
             if self._snapshot is not None:
                 self.found.pop()

@@ -9,8 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
+from dcpdump.batch.frame_batch import RESPONSE, FrameBatch, Group
 from dcpdump.batch.gather import Array
-from dcpdump.batch.part import RESPONSE, Group, Part
 from dcpdump.filter import Clause, FrameFilter, TimeWindow, clauses
 from dcpdump.filter.choices import (
     CollectionChoice,
@@ -44,7 +44,7 @@ class HeaderColumns(Protocol):
 
 
 class FrameRows(Protocol):
-    """The columns of frames that masks read: a part's, or those of an index."""
+    """The columns of frames that masks read: a batch's, or those of an index."""
 
     def __len__(self) -> int: ...
     @property
@@ -84,30 +84,30 @@ class Masks:
         nothing_else = self.seqno is None and self.collection is None and self.key is None
         return nothing_else and not self.problems and not self.latency
 
-    def by_header(self, part: FrameRows) -> Array:
+    def by_header(self, batch: FrameRows) -> Array:
         """Return a mask of the frames whose header, connection and time pass."""
-        keep = np.ones(len(part), bool)
+        keep = np.ones(len(batch), bool)
         for mask in self.header:
-            keep &= mask(part)
+            keep &= mask(batch)
         if self.window is not None:
             since, until, begins = self.window.since, self.window.until, self.window.start_ns
-            keep &= part.ts_ns != NO_TIME
+            keep &= batch.ts_ns != NO_TIME
             if since is not None:
-                keep &= part.ts_ns >= since.at(begins)
+                keep &= batch.ts_ns >= since.at(begins)
             if until is not None:
-                keep &= part.ts_ns <= until.end(begins)
+                keep &= batch.ts_ns <= until.end(begins)
         return keep
 
-    def undecided(self, part: Part) -> list[int]:
+    def undecided(self, batch: FrameBatch) -> list[int]:
         """Return the rows with records that have to be tested as records."""
-        if not len(part.records) or not self.any_frame:
-            return list(part.records)
-        rows = np.fromiter(part.records, np.int64, len(part.records))
-        keep = np.ones(len(part), bool)
+        if not len(batch.records) or not self.any_frame:
+            return list(batch.records)
+        rows = np.fromiter(batch.records, np.int64, len(batch.records))
+        keep = np.ones(len(batch), bool)
         for mask in self.any_frame:
-            keep &= mask(part)
-        keep |= part.header.server  # server messages have opcodes of their own
-        keep[list(part.odd)] = True  # damaged frames may lack even a header
+            keep &= mask(batch)
+        keep |= batch.header.server  # server messages have opcodes of their own
+        keep[list(batch.odd)] = True  # damaged frames may lack even a header
         found: list[int] = rows[keep[rows]].tolist()
         return found
 
@@ -123,7 +123,7 @@ class Masks:
                 found |= _inside(self.seqno, group.column(field.name))
         return found
 
-    def by_collection(self, part: Part, rows: Array, collection: Array, split: Array) -> Array:
+    def by_collection(self, batch: FrameBatch, rows: Array, collection: Array, split: Array) -> Array:
         """Return a mask of the rows whose collection passes; ``split``: whether the key has one."""
         chosen = self.collection
         if chosen is None:
@@ -133,7 +133,7 @@ class Masks:
         found: Array = split.copy()
         for at in split.nonzero()[0].tolist():
             number = int(collection[at])
-            found[at] = chosen.accepts(number, part.collection_path(int(rows[at]), number))
+            found[at] = chosen.accepts(number, batch.collection_path(int(rows[at]), number))
         return found
 
     def by_key(self, keys: Sequence[bytes]) -> Array:
@@ -163,18 +163,18 @@ def masks(texts: Mapping[str, str], frame_filter: FrameFilter, *, window: TimeWi
 def _opcode(text: str) -> HeaderMask:
     wanted, excluded = named_opcodes(text)
     table = np.array([(False, op) not in excluded and (not wanted or (False, op) in wanted) for op in range(256)])
-    return lambda part: table[part.header.opcode]
+    return lambda batch: table[batch.header.opcode]
 
 
 def _vbucket(text: str) -> HeaderMask:
     ranges = parse_ranges("--vbucket", text, 0xFFFF)
-    return lambda part: _inside(ranges, part.header.vbucket_or_status)
+    return lambda batch: _inside(ranges, batch.header.vbucket_or_status)
 
 
 def _kind(text: str) -> HeaderMask:
     kinds = clauses.parse_kinds(text)
     table = np.array(["request" in kinds, "response" in kinds])
-    return lambda part: table[RESPONSE[part.header.magic].astype(np.intp)]
+    return lambda batch: table[RESPONSE[batch.header.magic].astype(np.intp)]
 
 
 def _status(text: str) -> HeaderMask:
@@ -182,27 +182,27 @@ def _status(text: str) -> HeaderMask:
     table = np.full(65_536, not wanted)
     table[list(wanted)] = True
     table[list(excluded)] = False
-    return lambda part: RESPONSE[part.header.magic] & table[part.header.status]
+    return lambda batch: RESPONSE[batch.header.magic] & table[batch.header.status]
 
 
 def _latency(_text: str) -> HeaderMask:
     """Pass responses, the only frames with a latency; the record decides about each."""
-    return lambda part: RESPONSE[part.header.magic]
+    return lambda batch: RESPONSE[batch.header.magic]
 
 
 def _opaque(text: str) -> HeaderMask:
     ranges = parse_ranges("--opaque", text, 0xFFFFFFFF)
-    return lambda part: _inside(ranges, part.header.opaque)
+    return lambda batch: _inside(ranges, batch.header.opaque)
 
 
 def _stream_id(text: str) -> HeaderMask:
     ranges = parse_ranges("--stream-id", text, 0xFFFF)
-    return lambda part: (part.header.framing == STREAM_ID_LENGTH) & _inside(ranges, part.stream_id())
+    return lambda batch: (batch.header.framing == STREAM_ID_LENGTH) & _inside(ranges, batch.stream_id())
 
 
 def _frame(text: str) -> HeaderMask:
     ranges = parse_ranges("--frame", text)
-    return lambda part: _inside(ranges, np.arange(part.first, part.first + len(part), dtype=np.uint64))
+    return lambda batch: _inside(ranges, np.arange(batch.first, batch.first + len(batch), dtype=np.uint64))
 
 
 def _by_direction(parse: Callable[[str], Clause]) -> Callable[[str], HeaderMask]:
@@ -214,7 +214,7 @@ def _by_direction(parse: Callable[[str], Clause]) -> Callable[[str], HeaderMask]
         def accepts(direction: Direction) -> bool:
             return clause(blank_record(None, direction.connection, direction.side, direction.src, direction.dst))
 
-        return lambda part: np.array([accepts(direction) for direction in part.directions], bool)[part.direction]
+        return lambda batch: np.array([accepts(direction) for direction in batch.directions], bool)[batch.direction]
 
     return build
 
@@ -263,36 +263,36 @@ def _overlap(ranges: Ranges, start: Array, end: Array) -> Array:
     return found
 
 
-# -- which frames of a part a filter wants ------------------------------------------------------------
+# -- which frames of a batch a filter wants ------------------------------------------------------------
 
 
-def wanted_rows(part: Part, wanted: Masks) -> Sequence[int]:
+def wanted_rows(batch: FrameBatch, wanted: Masks) -> Sequence[int]:
     """Return the rows that pass a filter. Rows that headers and fields exclude are decoded no further."""
     if not wanted.frame_filter.clauses:
-        return range(len(part))
-    keep = wanted.by_header(part)
+        return range(len(batch))
+    keep = wanted.by_header(batch)
     taken = keep & False
-    for group in part.groups:
+    for group in batch.groups:
         taken[group.rows] = wanted.by_fields(group)
     rows: list[int] = (keep & taken).nonzero()[0].tolist()
     if wanted.problems:
-        rows = [row for row in rows if wanted.frame_filter.accepts(part.record(row))]
+        rows = [row for row in rows if wanted.frame_filter.accepts(batch.record(row))]
     elif wanted.key is not None or wanted.collection is not None:
-        rows = _with_keys(part, wanted, (keep & taken).nonzero()[0])
-    others = [row for row in wanted.undecided(part) if wanted.frame_filter.accepts(part.record(row))]
+        rows = _with_keys(batch, wanted, (keep & taken).nonzero()[0])
+    others = [row for row in wanted.undecided(batch) if wanted.frame_filter.accepts(batch.record(row))]
     return sorted(rows + others) if others else rows
 
 
-def _with_keys(part: Part, wanted: Masks, rows: Array) -> list[int]:
+def _with_keys(batch: FrameBatch, wanted: Masks, rows: Array) -> list[int]:
     """Return those of the planned rows whose keys and collections pass."""
-    keys = part.keys.of(rows)
-    good = wanted.by_collection(part, rows, keys.collection, keys.split)
+    keys = batch.keys.of(rows)
+    good = wanted.by_collection(batch, rows, keys.collection, keys.split)
     if wanted.key is not None:
         good &= keys.end > keys.logical
         there = good.nonzero()[0]
         spans = zip(keys.logical[there].tolist(), keys.end[there].tolist(), strict=True)
-        good[there] = wanted.by_key([part.data[start:end] for start, end in spans])
+        good[there] = wanted.by_key([batch.data[start:end] for start, end in spans])
     for at in (~keys.sound).nonzero()[0].tolist():
-        good[at] = wanted.frame_filter.accepts(part.record(int(rows[at])))
+        good[at] = wanted.frame_filter.accepts(batch.record(int(rows[at])))
     found: list[int] = rows[good].tolist()
     return found

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # -- frames that are decoded when their records are read: those that do not concern DCP, which are many
 
 
-class Later(NamedTuple):
+class DeferredRecord(NamedTuple):
     """A frame that is not decoded yet: the state that its record needs beside its bytes."""
 
     number: int
@@ -57,9 +57,9 @@ class Later(NamedTuple):
         return Record(self.number, frame, content, self.vbucket, self.request, *origin)
 
 
-def renumbered(record: Record | Later, **numbers: Any) -> Record | Later:
+def renumbered(record: Record | DeferredRecord, **numbers: Any) -> Record | DeferredRecord:
     """Return a frame with another number, or with its connection's number changed."""
-    return record._replace(**numbers) if isinstance(record, Later) else replace(record, **numbers)
+    return record._replace(**numbers) if isinstance(record, DeferredRecord) else replace(record, **numbers)
 
 
 #: Decodes a frame, given its conversation, direction and number, and updates the session.
@@ -112,9 +112,9 @@ class Scan:
         self._vbucket: i64 = -1
         self._body: i64 = -1  # offset of the latest document's seqno; -1: the session has it
 
-    def rows(self, recording: Recording, *, show_secrets: bool) -> tuple[list[int], dict[int, Record | Later]]:
+    def rows(self, recording: Recording, *, show_secrets: bool) -> tuple[list[int], dict[int, Record | DeferredRecord]]:
         """Return the row of each frame; and, by row, the records of frames without a plan."""
-        frames, rows, records = self._frames, list[int](), dict[int, Record | Later]()
+        frames, rows, records = self._frames, list[int](), dict[int, Record | DeferredRecord]()
         at: i64 = 0
         count: i64 = len(frames)
         for run, data in enumerate(frames.pieces):
@@ -245,7 +245,7 @@ class Scan:
             self._session.seqnos[self._opaque] = be64(self._data, self._body)
         self._opaque = self._body = -1
 
-    def _later(self, at: int, *, show_secrets: bool) -> Later:
+    def _later(self, at: int, *, show_secrets: bool) -> DeferredRecord:
         """Keep a message that is not DCP's for decoding on request."""
         start, direction_id, number = self._start, self.direction_id(), self._first + at
         vbucket: int | None = be16(self._data, start + 6)
@@ -253,7 +253,7 @@ class Scan:
         if self._data[start] != CLIENT_REQUEST:
             vbucket = request.vbucket if request else None
         src, dst = self._involved[direction_id >> 1].ends[direction_id & 1]
-        return Later(number, vbucket, request, direction_id >> 1, direction_id & 1, src, dst, show_secrets)
+        return DeferredRecord(number, vbucket, request, direction_id >> 1, direction_id & 1, src, dst, show_secrets)
 
     def _pair(self, number: int, start: "i64") -> SessionRequest | None:
         """Store a request in the session; of a response, return its request."""

@@ -1,4 +1,4 @@
-"""Count frames, bytes, sizes, latencies and rates, part by part, in bounded memory.
+"""Count frames, bytes, sizes, latencies and rates, batch by batch, in bounded memory.
 
 Sizes and latencies are kept as counts by value: small values exactly, large ones rounded to three digits. Time is kept
 in equal steps, which double in length when there are too many.
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.gather import Array
-from dcpdump.batch.part import Part
 from dcpdump.escape import safe_text
 from dcpdump.net.limits import DEFAULT, LEAST
 from dcpdump.net.packet import NO_TIME
@@ -195,10 +195,10 @@ class Statistics:
     documents: "Sequence[HotKey]" = ()  #: and those of them that are to be shown
     _letters: int = 0  #: of names of clients
 
-    def learn_clients(self, part: Part) -> None:
-        """Learn from the frames of a part, counted or not, who the clients of connections are."""
-        for row in np.flatnonzero(_SETUP[part.header.opcode]).tolist():
-            record = part.record(row)
+    def learn_clients(self, batch: FrameBatch) -> None:
+        """Learn from the frames of a batch, counted or not, who the clients of connections are."""
+        for row in np.flatnonzero(_SETUP[batch.header.opcode]).tolist():
+            record = batch.record(row)
             client = self.clients.get(record.connection or 0)
             if client is None and len(self.clients) < self._most_directions:
                 client = self.clients[record.connection or 0] = Client()
@@ -209,22 +209,22 @@ class Statistics:
     def _most_directions(self) -> int:
         return max(2 * LEAST, self.memory // _ENDS)
 
-    def feed(self, part: Part, rows: Sequence[int]) -> None:
-        """Count those rows of a part."""
+    def feed(self, batch: FrameBatch, rows: Sequence[int]) -> None:
+        """Count those rows of a batch."""
         if not len(rows):
             return
         chosen = np.asarray(rows)
-        length, header = part.length[chosen], part.header
+        length, header = batch.length[chosen], batch.header
         self.total.add(len(chosen), int(length.sum()))
-        self.gaps += int((part.gap_before[chosen] > 0).sum())
+        self.gaps += int((batch.gap_before[chosen] > 0).sum())
         self.sizes.add(length)
         self._count_kinds(header.magic[chosen], header.opcode[chosen], length)
-        times = part.ts_ns[chosen]
-        self._count_directions(part, part.direction[chosen], length, times)
+        times = batch.ts_ns[chosen]
+        self._count_directions(batch, batch.direction[chosen], length, times)
         self._count_vbuckets(header.magic[chosen], header.opcode[chosen], header.vbucket_or_status[chosen], length)
-        self._count_latencies(part, rows)
+        self._count_latencies(batch, rows)
         if self.keys is not None:
-            self.keys.feed(part, rows)
+            self.keys.feed(batch, rows)
         known = times != NO_TIME
         if known.any():
             times = times[known]
@@ -239,7 +239,7 @@ class Statistics:
             kind = (known.server, code & 0xFF, known.response)
             self.kinds.setdefault(kind, Amount()).add(int(mine.sum()), int(length[mine].sum()))
 
-    def _count_directions(self, part: Part, direction: Array, length: Array, times: Array) -> None:
+    def _count_directions(self, batch: FrameBatch, direction: Array, length: Array, times: Array) -> None:
         frames, sizes = np.bincount(direction, minlength=1), np.bincount(direction, length)
         last = np.full(len(frames), NO_TIME)
         np.maximum.at(last, direction, times)
@@ -247,10 +247,10 @@ class Statistics:
         known = times != NO_TIME
         np.minimum.at(first, direction[known], times[known])
         for number in np.flatnonzero(frames).tolist():
-            traffic = self.directions.get(part.directions[number])
+            traffic = self.directions.get(batch.directions[number])
             if traffic is None:
                 full = len(self.directions) >= self._most_directions
-                traffic = self.unlisted if full else self.directions.setdefault(part.directions[number], TimedAmount())
+                traffic = self.unlisted if full else self.directions.setdefault(batch.directions[number], TimedAmount())
             traffic.add(int(frames[number]), int(sizes[number]))
             if last[number] != NO_TIME:
                 traffic.at(int(first[number]), int(last[number]))
@@ -261,13 +261,13 @@ class Statistics:
         self.vbuckets[: len(frames)] += frames
         self.vbucket_bytes[: len(sizes)] += sizes.astype(np.int64)
 
-    def _count_latencies(self, part: Part, rows: Sequence[int]) -> None:
+    def _count_latencies(self, batch: FrameBatch, rows: Sequence[int]) -> None:
         found: dict[int, list[int]] = {}
-        wanted = part.records.keys() & set(rows) if len(rows) < len(part) else part.records.keys()
+        wanted = batch.records.keys() & set(rows) if len(rows) < len(batch) else batch.records.keys()
         for row in wanted:
-            asked, ts = part.records[row].request, int(part.ts_ns[row])
+            asked, ts = batch.records[row].request, int(batch.ts_ns[row])
             if asked is not None and asked.ts_ns is not None and ts != NO_TIME and ts >= asked.ts_ns:
-                found.setdefault(int(part.header.opcode[row]), []).append((ts - asked.ts_ns) // 1000)
+                found.setdefault(int(batch.header.opcode[row]), []).append((ts - asked.ts_ns) // 1000)
         for opcode, latencies in found.items():
             self.latencies.setdefault(opcode, Distribution()).add(np.array(latencies, np.int64))
 
@@ -326,11 +326,11 @@ class HotKeys:
         self._error = Amount()  #: how many frames and bytes a new key may have had before
         self._paths: dict[int, str] = {}  #: names of collections by id; empty where an id has several
 
-    def feed(self, part: Part, rows: Sequence[int]) -> None:
+    def feed(self, batch: FrameBatch, rows: Sequence[int]) -> None:
         """Count those of the rows that are about a document. Rows without a valid key are not counted."""
-        chosen, header, keys = np.asarray(rows), part.header, part.keys
+        chosen, header, keys = np.asarray(rows), batch.header, batch.keys
         chosen = chosen[_OF_DOCUMENTS[header.opcode[chosen]] & REQUEST[header.magic[chosen]]]
-        by_itself = np.fromiter(part.records, np.int64, len(part.records))
+        by_itself = np.fromiter(batch.records, np.int64, len(batch.records))
         planned = chosen[keys.sound[chosen] & ~np.isin(chosen, by_itself)]
         of = keys.of(planned)
         for begin, end, collection, split, length in zip(
@@ -338,15 +338,15 @@ class HotKeys:
             of.end.tolist(),
             of.collection.tolist(),
             of.split.tolist(),
-            part.length[planned].tolist(),
+            batch.length[planned].tolist(),
             strict=True,
         ):
-            self._count((collection if split else None, part.data[begin:end]), length)
+            self._count((collection if split else None, batch.data[begin:end]), length)
         for row in np.intersect1d(chosen, by_itself).tolist():
-            content = part.record(row).content
+            content = batch.record(row).content
             if content.key is not None:
-                self._count((content.collection, content.key), int(part.length[row]))
-        self._learn_paths(part)
+                self._count((content.collection, content.key), int(batch.length[row]))
+        self._learn_paths(batch)
         if len(self._counts) > 2 * self._most:
             self._forget()
 
@@ -358,8 +358,8 @@ class HotKeys:
             counts[0] += 1
             counts[1] += length
 
-    def _learn_paths(self, part: Part) -> None:
-        for names in part.names.values():
+    def _learn_paths(self, batch: FrameBatch) -> None:
+        for names in batch.names.values():
             for number, path in names.known():
                 if self._paths.setdefault(number, path) != path:
                     self._paths[number] = ""  # the same id in two buckets

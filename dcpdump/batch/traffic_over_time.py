@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import numpy as np
 
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.gather import Array
-from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.net.packet import NO_TIME
 from dcpdump.spec.opcodes import DCP_SEQNO_ACKNOWLEDGED
@@ -144,18 +144,18 @@ class TrafficOverTime:
         self.seqnos = Grid(Kind.MOST, dtype="u8", coarse=COARSE)
         self.axis = Axis(self.bytes, self.messages, self.seqnos)
 
-    def feed(self, part: Part, rows: Array | None = None) -> None:
-        """Add the frames of a part that have a time. ``rows``: only these, which all have one."""
+    def feed(self, batch: FrameBatch, rows: Array | None = None) -> None:
+        """Add the frames of a batch that have a time. ``rows``: only these, which all have one."""
         if rows is None:
-            rows = np.flatnonzero(part.ts_ns != NO_TIME)
+            rows = np.flatnonzero(batch.ts_ns != NO_TIME)
         if not len(rows):
             return
-        times = part.ts_ns[rows]
+        times = batch.ts_ns[rows]
         self.axis.cover(int(times[0]), int(times.max()))
         steps = self.axis.steps(times)
-        numbers = np.array([direction.connection for direction in part.directions], np.int64)[part.direction[rows]]
-        self._put_connections(numbers, steps, part.length[rows])
-        self._put_streams(part, rows, numbers, steps)
+        numbers = np.array([direction.connection for direction in batch.directions], np.int64)[batch.direction[rows]]
+        self._put_connections(numbers, steps, batch.length[rows])
+        self._put_streams(batch, rows, numbers, steps)
 
     def _put_connections(self, numbers: Array, steps: Array, length: Array) -> None:
         known, which = np.unique(numbers, return_inverse=True)
@@ -163,13 +163,13 @@ class TrafficOverTime:
         self.bytes.reserve(len(self.connections))
         self.bytes.put(mine[which], steps, length)
 
-    def _put_streams(self, part: Part, rows: Array, numbers: Array, steps: Array) -> None:
-        header = part.header
+    def _put_streams(self, batch: FrameBatch, rows: Array, numbers: Array, steps: Array) -> None:
+        header = batch.header
         streamed = np.flatnonzero(STREAMED[header.opcode[rows]] & REQUEST[header.magic[rows]])
         if not len(streamed):
             return
         mine = rows[streamed]
-        ids = part.stream_id(mine)
+        ids = batch.stream_id(mine)
         keys = numbers[streamed] << 32 | header.vbucket_or_status[mine].astype(np.int64) << 16 | ids
         known, which = np.unique(keys, return_inverse=True)
         streams = [(key >> 32, key >> 16 & 0xFFFF, key & 0xFFFF) for key in known.tolist()]
@@ -177,8 +177,8 @@ class TrafficOverTime:
         for grid in (self.messages, self.seqnos):
             grid.reserve(len(self.streams))
         self.messages.put(at, steps[streamed], np.ones(len(at), np.int64))
-        seqnos = np.zeros(len(part), np.uint64)
-        for group in part.groups:
+        seqnos = np.zeros(len(batch), np.uint64)
+        for group in batch.groups:
             own = group.plan.own_seqno
             if own is not None:
                 seqnos[group.rows] = group.column(own)
@@ -224,22 +224,22 @@ class Rates:
         self._cells = 0  # counts of all streams
         self._counts: OrderedDict[tuple[int, int], Counter[int]] = OrderedDict()  # the longest silent first
 
-    def feed(self, part: Part) -> None:
-        """Count the messages of a part."""
-        header = part.header
-        rows = np.flatnonzero(_COUNTED[header.opcode] & ~header.response & (part.ts_ns != NO_TIME))
+    def feed(self, batch: FrameBatch) -> None:
+        """Count the messages of a batch."""
+        header = batch.header
+        rows = np.flatnonzero(_COUNTED[header.opcode] & ~header.response & (batch.ts_ns != NO_TIME))
         if not len(rows):
             return
-        first, last = int(part.ts_ns[rows].min()), int(part.ts_ns[rows].max())
+        first, last = int(batch.ts_ns[rows].min()), int(batch.ts_ns[rows].max())
         if self._span is not None:
             first, last = min(first, self._span[0]), max(last, self._span[1])
         self._span = first, last
         while (last >> self._shift) - (first >> self._shift) > _STEPS:
             self._double()
-        connection = np.array([direction.connection for direction in part.directions])[part.direction[rows]]
-        sid = part.stream_id(rows)
+        connection = np.array([direction.connection for direction in batch.directions])[batch.direction[rows]]
+        sid = batch.stream_id(rows)
         whose = connection.astype(np.int64) << 32 | header.vbucket_or_status[rows].astype(np.int64) << 16 | sid
-        both = np.stack([whose, part.ts_ns[rows] >> self._shift])
+        both = np.stack([whose, batch.ts_ns[rows] >> self._shift])
         met, counts = np.unique(both, axis=1, return_counts=True)
         for stream, step, count in zip(met[0].tolist(), met[1].tolist(), counts.tolist(), strict=True):
             key = stream >> 32, stream & 0xFFFFFFFF

@@ -270,8 +270,8 @@ def _is_terminal(stream: TextIO | None) -> bool:
 _PATIENCE_S = 1.0
 #: Seconds without a first frame after which the progress of reading is shown.
 _SILENCE_S = 1.0
-#: Decoded parts that are kept: those around the cursor, and where it was before.
-_PARTS = 6
+#: Decoded batches that are kept: those around the cursor, and where it was before.
+_BATCHES = 6
 
 
 class Hiding(NamedTuple):
@@ -356,7 +356,7 @@ class Browsing:
         from dcpdump.index.capture_index import CaptureIndex
 
         asked, spool = self._asked, self._asked.options.get("max_spool", SPOOL_BYTES)
-        options = IndexOptions(asked.limits, asked.secrets, parts=_PARTS, spool_bytes=spool)
+        options = IndexOptions(asked.limits, asked.secrets, batches=_BATCHES, spool_bytes=spool)
         index = CaptureIndex(asked.open(self._copies.paths), options, columns)
         return FrameService(index, lambda text: filter_of(text, self._tz).masks, self._hidden.redactor)
 

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import click
 
-from dcpdump.batch.part import Part
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.capture.paths import expand
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command
@@ -116,13 +116,13 @@ class _Keeping(Selected):
         if isinstance(side, CaptureRows):
             side.acknowledged = dissection.acknowledged
 
-    def consume(self, parts: list[Part]) -> bool:
+    def consume(self, batches: list[FrameBatch]) -> bool:
         """Keep the chosen rows; return whether there are enough."""
         self._side.lose(self._dissection.gaps)
         if isinstance(self._side, Documents):
-            for part in parts:
-                self._side.losses.look(part)
-        return super().consume(parts)
+            for batch in batches:
+                self._side.losses.look(batch)
+        return super().consume(batches)
 
     def finish(self) -> None:
         """Keep what was lost behind all frames."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dcpdump.batch.block import Block
-from dcpdump.batch.dissector import PartOrRecords
+from dcpdump.batch.dissector import BatchOrRecords
 from dcpdump.cli.options import Invocation
 from dcpdump.cli.reading import Consumer
 from dcpdump.cli.sink import Sink
@@ -23,7 +23,7 @@ from dcpdump.startup import dataclass, field
 
 if TYPE_CHECKING:
     from dcpdump.batch.filter import Masks
-    from dcpdump.batch.part import Part
+    from dcpdump.batch.frame_batch import FrameBatch
 
 #: Fewer rows than this are written faster than a process is started.
 FORK_ROWS = 1000
@@ -71,30 +71,30 @@ class ChoosingConsumer(Consumer[P]):
         self._chosen.begin(block.begins_ns)
         self._asked.times.begin(block.begins_ns)
 
-    def chosen_rows(self, part: "Part", before: int) -> Sequence[int]:
-        """Return the rows of a part that are chosen. ``before``: how many rows were chosen of earlier parts."""
+    def chosen_rows(self, batch: "FrameBatch", before: int) -> Sequence[int]:
+        """Return the rows of a batch that are chosen. ``before``: how many rows were chosen of earlier batches."""
         from dcpdump.batch.filter import wanted_rows
 
         if self._masks is None:
             self._masks = self._chosen.masks
-        rows, count = wanted_rows(part, self._masks), self._chosen.count
+        rows, count = wanted_rows(batch, self._masks), self._chosen.count
         return rows if count is None else rows[: count - before]
 
 
-class Selected(ChoosingConsumer["Part"]):
+class Selected(ChoosingConsumer["FrameBatch"]):
     """A consumer that passes on chosen rows, up to their count."""
 
-    def __init__(self, asked: Invocation, put: "Callable[[Part, Sequence[int]], object]", verb: str) -> None:
+    def __init__(self, asked: Invocation, put: "Callable[[FrameBatch, Sequence[int]], object]", verb: str) -> None:
         super().__init__(asked)
         self._put, self.verb = put, verb
 
-    def consume(self, parts: "list[Part]") -> bool:
+    def consume(self, batches: "list[FrameBatch]") -> bool:
         """Pass on the rows that are chosen; return whether there are enough."""
-        for part in parts:
-            rows = self.chosen_rows(part, self.frames)
+        for batch in batches:
+            rows = self.chosen_rows(batch, self.frames)
             if rows:
                 self.frames += len(rows)
-                self._put(part, rows)
+                self._put(batch, rows)
             if self._is_full:
                 return True
         return False
@@ -117,7 +117,7 @@ class FrameOutput(ChoosingConsumer[Any]):
         if self._output.header is not None:
             self._sink.write(self._output.header())
 
-    def consume(self, pieces: list[PartOrRecords]) -> bool:
+    def consume(self, pieces: list[BatchOrRecords]) -> bool:
         """Write what is chosen; return whether there are enough."""
         return any(self._print_chosen(piece) for piece in pieces)
 
@@ -137,7 +137,7 @@ class FrameOutput(ChoosingConsumer[Any]):
         if self._many is not None:
             self.frames -= self._many.close()
 
-    def _print_chosen(self, piece: PartOrRecords) -> bool:
+    def _print_chosen(self, piece: BatchOrRecords) -> bool:
         if not isinstance(piece, list):
             if self._many is None:
                 self._many = _ManyFrames(self._asked, self._view, self._sink, self._jobs)
@@ -157,31 +157,31 @@ class FrameOutput(ChoosingConsumer[Any]):
 
 
 class _ManyFrames:
-    """Frames of parts on their way to the sink, which other processes make where there are many."""
+    """Frames of batches on their way to the sink, which other processes make where there are many."""
 
     def __init__(self, asked: Invocation, view: View, sink: Sink, jobs: int) -> None:
-        from dcpdump.batch.part import is_heavy, pieces_of, thing_of
+        from dcpdump.batch.frame_batch import is_heavy, pieces_of, thing_of
         from dcpdump.processes import Workers
         from dcpdump.render.plain_formats import Bulk
 
         self._sink, self._is_heavy = sink, is_heavy
         self._bulk = Bulk(asked.format, view, asked.redactor)
         self._jobs = jobs if asked.times.kind is not TimeKind.DELTA else 1  # frame after frame
-        self._workers: Workers[tuple[Part, Sequence[int]]] = Workers(self._jobs, self._made, pieces_of, thing_of)
+        self._workers: Workers[tuple[FrameBatch, Sequence[int]]] = Workers(self._jobs, self._made, pieces_of, thing_of)
         self._pending: deque[int] = deque()  # the number of rows in each text that is not written yet
 
-    def put(self, part: "Part", rows: Sequence[int]) -> None:
-        """Have rows of a part made, and write those that are."""
+    def put(self, batch: "FrameBatch", rows: Sequence[int]) -> None:
+        """Have rows of a batch made, and write those that are."""
         at_once = self._bulk.at_once
-        if self._jobs > 1 and len(rows) >= FORK_ROWS and not (at_once and self._is_heavy(part)):
+        if self._jobs > 1 and len(rows) >= FORK_ROWS and not (at_once and self._is_heavy(batch)):
             self._pending.append(len(rows))
-            self._write(self._workers.put((part, rows)))
+            self._write(self._workers.put((batch, rows)))
             return
         most = len(rows) if at_once else _SHOWN_ROWS
         pieces = [rows[at : at + most] for at in range(0, len(rows), most)]
         for piece in pieces:
             self._pending.append(len(piece))
-            self._write(self._workers.put_here((part, piece)))
+            self._write(self._workers.put_here((batch, piece)))
 
     def write(self, *, all: bool) -> None:
         """Write what is ready, or (``all``) wait for what is not."""
@@ -192,7 +192,7 @@ class _ManyFrames:
         self._workers.close()
         return sum(self._pending)
 
-    def _made(self, wanted: "tuple[Part, Sequence[int]]") -> bytes:
+    def _made(self, wanted: "tuple[FrameBatch, Sequence[int]]") -> bytes:
         return self._sink.recoded(self._bulk.text(*wanted))
 
     def _write(self, texts: Iterable[bytes | memoryview]) -> None:
@@ -214,14 +214,14 @@ _APART = "--\n"
 
 @dataclass(slots=True)
 class _Nearby:
-    """A connection's frames before its next hit. Those of the part that is being read are rows."""
+    """A connection's frames before its next hit. Those of the batch that is being read are rows."""
 
     before: deque[Record | int] = field(default_factory=deque)
     after: int = 0  #: so many frames are still to be written behind the last hit
     apart: bool = True  #: frames were left out since the last one that was written
 
 
-class ContextOutput(ChoosingConsumer["Part"]):
+class ContextOutput(ChoosingConsumer["FrameBatch"]):
     """A consumer that writes chosen frames, and ``around`` frames of the same connection before and after each."""
 
     def __init__(self, asked: Invocation, sink: Sink, around: int, *, several: bool = False) -> None:
@@ -240,26 +240,26 @@ class ContextOutput(ChoosingConsumer["Part"]):
     def _full(self) -> bool:
         return self._hits == self._chosen.count
 
-    def consume(self, parts: "list[Part]") -> bool:
+    def consume(self, batches: "list[FrameBatch]") -> bool:
         """Write what is chosen, and what is around it; return whether there is enough."""
-        return any(self._print_chosen(part) for part in parts)
+        return any(self._print_chosen(batch) for batch in batches)
 
     def after_block(self, *, idle: bool) -> bool:
         """Write what there is."""
         self._sink.flush()
         return False
 
-    def _print_chosen(self, part: "Part") -> bool:
-        hits = set(self.chosen_rows(part, 0))
-        connections = [direction.connection for direction in part.directions]
-        for row, at in enumerate(part.direction.tolist()):
+    def _print_chosen(self, batch: "FrameBatch") -> bool:
+        hits = set(self.chosen_rows(batch, 0))
+        connections = [direction.connection for direction in batch.directions]
+        for row, at in enumerate(batch.direction.tolist()):
             nearby = self._of(connections[at])
             if row in hits and not self._full:
-                self._hit(part, row, nearby)
+                self._hit(batch, row, nearby)
             elif nearby.after:
                 nearby.after -= 1
                 self._behind -= 1
-                self._put(part.record(row), context=True)
+                self._put(batch.record(row), context=True)
             else:
                 nearby.before.append(row)
                 if len(nearby.before) > self._around:
@@ -267,7 +267,7 @@ class ContextOutput(ChoosingConsumer["Part"]):
                     nearby.apart = True
             if self._full and not self._behind:
                 return True
-        self._keep(part)
+        self._keep(batch)
         return False
 
     def _of(self, connection: int) -> _Nearby:
@@ -278,13 +278,13 @@ class ContextOutput(ChoosingConsumer["Part"]):
             self._nearby.move_to_end(connection)
         return found
 
-    def _hit(self, part: "Part", row: int, nearby: _Nearby) -> None:
+    def _hit(self, batch: "FrameBatch", row: int, nearby: _Nearby) -> None:
         if nearby.apart and self.frames:
             self._sink.write(self._apart)
         for kept in nearby.before:
-            self._put(part.record(kept) if isinstance(kept, int) else kept, context=True)
+            self._put(batch.record(kept) if isinstance(kept, int) else kept, context=True)
         nearby.before.clear()
-        self._put(part.record(row), context=False)
+        self._put(batch.record(row), context=False)
         self._behind += self._around - nearby.after
         nearby.after, nearby.apart = self._around, False
         self._hits += 1
@@ -293,11 +293,11 @@ class ContextOutput(ChoosingConsumer["Part"]):
         self._sink.write(self._write(self._asked.shown(record), self._views[context]))
         self.frames += 1
 
-    def _keep(self, part: "Part") -> None:
-        """Keep the frames before the next hits when their part goes: the newest, as far as they fit."""
+    def _keep(self, batch: "FrameBatch") -> None:
+        """Keep the frames before the next hits when their batch goes: the newest, as far as they fit."""
         left = _BYTES
         for nearby in reversed(self._nearby.values()):
-            kept = [part.record(each) if isinstance(each, int) else each for each in nearby.before]
+            kept = [batch.record(each) if isinstance(each, int) else each for each in nearby.before]
             nearby.before.clear()
             for record in reversed(kept):
                 left -= len(record.frame.raw.data) + _RECORD_BYTES

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import click
 
-from dcpdump.batch.part import Part
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.cli.analysis import AnalysisResult, LedgerConsumer, analysis
 from dcpdump.cli.frame_output import collection_notes
 from dcpdump.cli.options import Invocation
@@ -41,17 +41,17 @@ class Tracing(LedgerConsumer):
         #: by vbucket of the streams to show that were evicted: whether one of them is incomplete
         self._gone: dict[int | None, bool] = {}
 
-    def _collect(self, part: Part) -> None:
+    def _collect(self, batch: FrameBatch) -> None:
         matches = self._matches
-        keys = part.keys
-        for group in (each for each in part.groups if each.plan.keyed):
+        keys = batch.keys
+        for group in (each for each in batch.groups if each.plan.keyed):
             columns = (each[group.rows].tolist() for each in (keys.logical, keys.end, keys.sound))
             for row, begin, end, sound in zip(group.rows.tolist(), *columns, strict=True):
-                alone = blank_record(part.data[begin:end]) if sound else part.record(row)
+                alone = blank_record(batch.data[begin:end]) if sound else batch.record(row)
                 if matches(alone):
-                    self._keep(part.record(row))
-        for row in part.records:
-            record = part.record(row) if _DOCUMENT[int(part.header.opcode[row])] else None
+                    self._keep(batch.record(row))
+        for row in batch.records:
+            record = batch.record(row) if _DOCUMENT[int(batch.header.opcode[row])] else None
             if record is not None and not record.frame.magic.response and matches(record):
                 self._keep(record)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dcpdump.batch.part import Part
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.capture.paths import in_short
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Rule, Severity
@@ -77,15 +77,15 @@ class Reporting(Checking):
         return () if self._asked.options["no_check"] else RULES
 
     def _dissecting(self) -> Callable[..., EndsWatching[Any]]:
-        """Return the dissection into parts, which the pictures are made from."""
+        """Return the dissection into batches, which the pictures are made from."""
         return Watching
 
-    def consume(self, parts: list[Part]) -> bool:
+    def consume(self, batches: list[FrameBatch]) -> bool:
         """Gather, and learn everything."""
         gathered, wanted = self.gathered, self._wanted
         gathered.since_ns = None if wanted.since is None else wanted.since.at(self.begins_ns)
-        gathered.consume(parts, self.dissection.gaps)
-        return super().consume(parts)
+        gathered.consume(batches, self.dissection.gaps)
+        return super().consume(batches)
 
     def _learn(self, step: Step) -> None:
         super()._learn(step)

@@ -3,7 +3,7 @@
 import click
 
 from dcpdump.batch.dissector import Dissection
-from dcpdump.batch.part import Part
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.statistics import HotKeys, Statistics
 from dcpdump.cli.frame_output import Selected
 from dcpdump.cli.grouped import command
@@ -24,11 +24,11 @@ class _Counting(Selected):
         super().__init__(asked, found.feed, COUNTED)
         self._found = found
 
-    def consume(self, parts: list[Part]) -> bool:
+    def consume(self, batches: list[FrameBatch]) -> bool:
         """Count frames; return whether there are enough."""
-        for part in parts:
-            self._found.learn_clients(part)
-        return super().consume(parts)
+        for batch in batches:
+            self._found.learn_clients(batch)
+        return super().consume(batches)
 
 
 @command(

@@ -14,8 +14,8 @@ from dcpdump.arrow.folder import SCHEMAS, BackgroundWriter, ReceivedBatches, Tab
 from dcpdump.arrow.frame_table import VALUES, FrameTable, batch_of_records, is_cut
 from dcpdump.arrow.other_tables import JUDGED, OtherTables
 from dcpdump.batch.block import Block
-from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, NumberPicker, PartOrRecords, Picker
-from dcpdump.batch.part import Part, even_groups, is_heavy, joined, pieces_of, thing_of
+from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BatchOrRecords, BlockDissector, Dissection, NumberPicker, Picker
+from dcpdump.batch.frame_batch import FrameBatch, even_groups, is_heavy, joined, pieces_of, thing_of
 from dcpdump.capture.file import Capture
 from dcpdump.cli.export import cut_notes
 from dcpdump.cli.frame_output import ChoosingConsumer
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _SHORT = 1 << 16
 
 
-class QueryReading(Consumer[PartOrRecords]):
+class QueryReading(Consumer[BatchOrRecords]):
     """The reading of captures for one query: makes the rows of what it chooses."""
 
     verb = READ
@@ -64,7 +64,7 @@ class QueryReading(Consumer[PartOrRecords]):
         self._table = FrameTable(self._chosen.masks, asked.value_bytes, redactor=asked.redactor)
         self._table.choose(query.columns.get(FRAMES, ()))
         self.begun = False  #: anything was read: a query may not need it, or DuckDB see that no row can be wanted
-        self._pieces: list[PartOrRecords] = []  # of which rows are to be made
+        self._pieces: list[BatchOrRecords] = []  # of which rows are to be made
         self._cut = 0  # rows in which a value was cut
         self._kept: dict[str, list[pa.RecordBatch]] = {"gaps": []}  # rows of other tables, of what is needed
         numbers = self._chosen.numbers if query.tables == {FRAMES} else None
@@ -123,7 +123,7 @@ class QueryReading(Consumer[PartOrRecords]):
         self._chosen.begin(block.begins_ns)
         self._others.observe(block)
 
-    def consume(self, pieces: list[PartOrRecords]) -> bool:
+    def consume(self, pieces: list[BatchOrRecords]) -> bool:
         """Keep the pieces to make rows of; more are always wanted."""
         self._keep(self._others.feed([piece for piece in pieces if not isinstance(piece, list)]))
         if FRAMES in self._query.tables:
@@ -167,9 +167,9 @@ class QueryReading(Consumer[PartOrRecords]):
         found, self._kept[table] = self._kept.get(table, []), []
         return found
 
-    def _fed_batch(self, parts: list[Part]) -> pa.RecordBatch | None:
+    def _fed_batch(self, batches: list[FrameBatch]) -> pa.RecordBatch | None:
         before = self._table.cut
-        batch = self._table.feed(joined(parts))
+        batch = self._table.feed(joined(batches))
         self._cut += self._table.cut - before
         return batch
 
@@ -279,11 +279,11 @@ def _chunks(rows: Iterator[tuple[Any, ...]]) -> Iterator[Sequence[Sequence[str |
 
 # -- the tables of export: several processes make the rows of frames, a thread writes them -------------
 
-#: Parts of more bytes than any block's have a frame that is large, of which handing it over would make more copies.
+#: Batches of more bytes than any block's have a frame that is large, of which handing it over would make more copies.
 _LARGE = 8 << 20
 
 
-class Exporting(ChoosingConsumer[Part]):
+class Exporting(ChoosingConsumer[FrameBatch]):
     """A consumer that writes tables. ``jobs``: how many processes may be used."""
 
     def __init__(self, dissection: Watching, asked: Invocation, tables: Tables, jobs: int) -> None:
@@ -298,7 +298,7 @@ class Exporting(ChoosingConsumer[Part]):
         )
         self._others = OtherTables(tables.names, dissection, asked.redactor)
         # To stop at a count, one process must see all rows.
-        self._decoding: Workers[list[Part]] = Workers(
+        self._decoding: Workers[list[FrameBatch]] = Workers(
             jobs if chosen.count is None else 1, self._decode, pieces_of, thing_of
         )
         self._threaded = jobs > 1
@@ -318,14 +318,14 @@ class Exporting(ChoosingConsumer[Part]):
             self._decoding.begin()  # before the thread starts: forked processes would not have it
             self._writing = BackgroundWriter(lambda batch: self._tables.feed("frames", batch), threaded=self._threaded)
 
-    def consume(self, parts: list[Part]) -> bool:
+    def consume(self, batches: list[FrameBatch]) -> bool:
         """Write gaps, judge frames, and have rows made; return whether there are enough."""
-        for name, rows in self._others.feed(parts):
+        for name, rows in self._others.feed(batches):
             self._tables.feed(name, rows)
         if "frames" in self._tables.names:
-            for group in even_groups(parts):
+            for group in even_groups(batches):
                 if not self._is_full:
-                    here = sum(len(part.data) for part in group) > _LARGE or all(map(is_heavy, group))
+                    here = sum(len(batch.data) for batch in group) > _LARGE or all(map(is_heavy, group))
                     self._write((self._decoding.put_here if here else self._decoding.put)(group))
         return self._is_full and not self._others.needs_all
 
@@ -344,9 +344,9 @@ class Exporting(ChoosingConsumer[Part]):
         for name, rows in self._others.rows(captures):
             self._tables.feed(name, rows)
 
-    def _decode(self, parts: list[Part]) -> bytes:
+    def _decode(self, batches: list[FrameBatch]) -> bytes:
         before = self._table.cut
-        batch = self._table.feed(joined(parts))
+        batch = self._table.feed(joined(batches))
         return pack_batch(batch, self._table.cut - before)
 
     def _write(self, made: Iterable[bytes | memoryview]) -> None:

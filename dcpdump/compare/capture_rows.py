@@ -7,8 +7,8 @@ from socket import AF_INET, AF_INET6, inet_pton
 import numpy as np
 
 from dcpdump.batch.dissector import Dissection
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.gather import Array, distinct, records_at
-from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.conversation import Conversation
 from dcpdump.net.bytestream import ByteStream
@@ -166,20 +166,20 @@ class CaptureRows:
         """Return how many frames a connection has."""
         return self.counts.get(2 * number, 0) + self.counts.get(2 * number + 1, 0)
 
-    def feed(self, part: Part, rows: Sequence[int]) -> None:
-        """Add rows of a part."""
+    def feed(self, batch: FrameBatch, rows: Sequence[int]) -> None:
+        """Add rows of a batch."""
         chosen = np.asarray(rows, np.int64)
-        table = rows_of(part, chosen, hides=self._hides)
+        table = rows_of(batch, chosen, hides=self._hides)
         times = table["ts"][table["ts"] != NO_TIME]
         if len(times):
             first, last = int(times.min()), int(times.max())
             self.first_ns = first if self.first_ns is None else min(self.first_ns, first)
             self.last_ns = last if self.last_ns is None else max(self.last_ns, last)
-        which = part.direction[chosen]
+        which = batch.direction[chosen]
         for number in distinct(which)[0].tolist():
-            direction = part.directions[number]
+            direction = batch.directions[number]
             self.directions[direction.id] = direction
-            self.put(direction.id, table if len(part.directions) == 1 else table[which == number])
+            self.put(direction.id, table if len(batch.directions) == 1 else table[which == number])
 
     def put(self, direction_id: int, table: Array) -> None:
         """Append rows to a direction."""
@@ -223,47 +223,47 @@ class CaptureRows:
         last.update(zip(keys, found["seqno"].tolist(), strict=True))
 
 
-def rows_of(part: Part, chosen: Array, *, hides: bool = False) -> Array:
-    """Return the rows of some frames of a part; ``hides``: as in ``seqnos_of``."""
+def rows_of(batch: FrameBatch, chosen: Array, *, hides: bool = False) -> Array:
+    """Return the rows of some frames of a batch; ``hides``: as in ``seqnos_of``."""
     table = np.zeros(len(chosen), ROW)
-    starts, lengths = part.start[chosen], part.length[chosen]
-    data = part.data
+    starts, lengths = batch.start[chosen], batch.length[chosen]
+    data = batch.data
     spans = zip((starts + HEADER_LENGTH).tolist(), (starts + lengths).tolist(), strict=True)
     table["body"] = np.array([hash(data[start:end]) for start, end in spans], np.int64).view(np.uint64)
-    headers = records_at(part.view, _HEADER, np.minimum(starts, max(0, len(data) - HEADER_LENGTH)))
+    headers = records_at(batch.view, _HEADER, np.minimum(starts, max(0, len(data) - HEADER_LENGTH)))
     table["hash"] = table["body"]
     for name in ("first", "second", "third"):
         table["hash"] = mixed(table["hash"].copy(), headers[name])
     for name in _NAMES:
-        table[name] = getattr(part.header, name)[chosen]
-    table["ts"], table["offset"], table["length"] = part.ts_ns[chosen], part.offset[chosen], lengths
-    table["frame"] = part.first + chosen
-    table["sid"] = part.stream_id(chosen)
-    for at, row in enumerate(chosen.tolist()) if part.odd else ():
-        if row in part.odd:
-            table["hash"][at] = table["body"][at] = hash(part.odd[row].data) & _ALL_BITS
+        table[name] = getattr(batch.header, name)[chosen]
+    table["ts"], table["offset"], table["length"] = batch.ts_ns[chosen], batch.offset[chosen], lengths
+    table["frame"] = batch.first + chosen
+    table["sid"] = batch.stream_id(chosen)
+    for at, row in enumerate(chosen.tolist()) if batch.odd else ():
+        if row in batch.odd:
+            table["hash"][at] = table["body"][at] = hash(batch.odd[row].data) & _ALL_BITS
             table["marks"][at] |= NOT_WHOLE
-    seqno, known = seqnos_of(part, hides=hides)
+    seqno, known = seqnos_of(batch, hides=hides)
     table["seqno"] = seqno[chosen]
     table["marks"] |= np.where(known[chosen], HAS_SEQNO, 0).astype(np.uint8)
     return table
 
 
-def seqnos_of(part: Part, *, hides: bool = False) -> tuple[Array, Array]:
+def seqnos_of(batch: FrameBatch, *, hides: bool = False) -> tuple[Array, Array]:
     """Return each frame's own seqno, and whether it has one.
 
     ``hides``: a damaged frame has none, as bytes of a key may be in its place.
     """
-    seqno, known = np.zeros(len(part), np.uint64), np.zeros(len(part), bool)
-    for group in part.groups:
+    seqno, known = np.zeros(len(batch), np.uint64), np.zeros(len(batch), bool)
+    for group in batch.groups:
         own = group.plan.own_seqno
         if own is not None:
             seqno[group.rows], known[group.rows] = group.column(own), True
-    if part.records:
-        rows = np.fromiter(part.records, np.int64, len(part.records))
-        header = part.header
+    if batch.records:
+        rows = np.fromiter(batch.records, np.int64, len(batch.records))
+        header = batch.header
         for row in rows[STREAMED[header.opcode[rows]] & REQUEST[header.magic[rows]]].tolist():
-            frame = part.record(row).frame
+            frame = batch.record(row).frame
             if hides and hides_numbers(frame):
                 continue
             found = own_seqno(frame)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.gather import Array
-from dcpdump.batch.part import Part
 from dcpdump.batch.statistics import REQUEST, STREAMED
 from dcpdump.compare.capture_rows import mixed, seqnos_of
 from dcpdump.record import Lost
@@ -25,7 +25,7 @@ _VBUCKETS = 1 << 16
 
 
 class DocumentLosses:
-    """The losses of a capture by vbucket, from its parts and gaps. A direction id is 2 × connection + direction."""
+    """The losses of a capture by vbucket, from its batches and gaps. A direction id is 2 × connection + direction."""
 
     def __init__(self) -> None:
         self._lost: Counter[int] = Counter()  # bytes, by direction id
@@ -33,15 +33,15 @@ class DocumentLosses:
         self._carried: set[int] = set()  # direction id << 16 | vbucket
         self._cut: Counter[int] = Counter()  # incomplete changes, which cannot be compared, by vbucket
 
-    def look(self, part: Part) -> None:
-        """Note the vbuckets of a part's directions, and its incomplete changes."""
-        header = part.header
-        direction_ids = np.array([direction.id for direction in part.directions], np.int64)[part.direction]
+    def look(self, batch: FrameBatch) -> None:
+        """Note the vbuckets of a batch's directions, and its incomplete changes."""
+        header = batch.header
+        direction_ids = np.array([direction.id for direction in batch.directions], np.int64)[batch.direction]
         asks = header.opcode == DCP_STREAM_REQ
         found = REQUEST[header.magic] & (asks | STREAMED[header.opcode])
         carried = np.where(asks, direction_ids ^ 1, direction_ids) << 16 | header.vbucket_or_status
         self._carried.update(np.unique(carried[found]).tolist())
-        for row in part.records:
+        for row in batch.records:
             if header.opcode[row] in DOCUMENTS and found[row]:
                 self._cut[int(header.vbucket_or_status[row])] += 1
 
@@ -71,14 +71,14 @@ class DocumentLosses:
         vbuckets, carriers = self._columns
         mine = set(carriers[vbuckets == vbucket].tolist())
         lossy = (self._unmeasured | set(self._lost)) & mine if mine else self._unmeasured | set(self._lost)
-        parts = []
+        batches = []
         if lossy & self._unmeasured:
-            parts.append("lacks an unknown number of bytes")
+            batches.append("lacks an unknown number of bytes")
         elif lossy:
-            parts.append(f"lacks {counted(sum(self._lost[direction_id] for direction_id in lossy), 'byte')}")
+            batches.append(f"lacks {counted(sum(self._lost[direction_id] for direction_id in lossy), 'byte')}")
         if self._cut[vbucket]:
-            parts.append(f"has {counted(self._cut[vbucket], 'change')} that cannot be compared")
-        return " and ".join(parts)
+            batches.append(f"has {counted(self._cut[vbucket], 'change')} that cannot be compared")
+        return " and ".join(batches)
 
     @cached_property
     def _columns(self) -> tuple[Array, Array]:
@@ -145,28 +145,28 @@ class Documents:
     def __exit__(self, *error: object) -> None:
         self._spill.__exit__(*error)
 
-    def feed(self, part: Part, rows: Sequence[int]) -> None:
-        """Add the rows of a part that are mutations, deletions or expirations."""
+    def feed(self, batch: FrameBatch, rows: Sequence[int]) -> None:
+        """Add the rows of a batch that are mutations, deletions or expirations."""
         chosen = np.asarray(rows, np.int64)
-        header = part.header
-        planned = part.keys.sound.copy()
-        for group in part.groups:
+        header = batch.header
+        planned = batch.keys.sound.copy()
+        for group in batch.groups:
             planned[group.rows] &= group.plan.message.opcode in DOCUMENTS
-        chosen = chosen[planned[chosen] & (part.plan >= 0)[chosen]]
+        chosen = chosen[planned[chosen] & (batch.plan >= 0)[chosen]]
         if not len(chosen):
             return
-        keys = part.keys.of(chosen)
+        keys = batch.keys.of(chosen)
         table = np.zeros(len(chosen), _ROW)
-        seqno, _ = seqnos_of(part)
+        seqno, _ = seqnos_of(batch)
         table["seqno"], table["cas"], table["vbucket"] = (
             seqno[chosen],
             header.cas[chosen],
             header.vbucket_or_status[chosen],
         )
         table["opcode"], table["collection"] = header.opcode[chosen], keys.collection
-        table["frame"] = part.first + chosen
-        ends = part.start[chosen] + part.length[chosen]
-        data = part.data
+        table["frame"] = batch.first + chosen
+        ends = batch.start[chosen] + batch.length[chosen]
+        data = batch.data
         spans = list(zip(keys.logical.tolist(), keys.end.tolist(), ends.tolist(), strict=True))
         table["value"] = _hashes(hash(data[end:stop]) for _, end, stop in spans)
         names = [data[start:end] for start, end, _ in spans]
@@ -274,6 +274,6 @@ def judged(a: Documents, b: Documents, rows: DocumentDifferences) -> tuple[Docum
         doubtful[1][a.seqnos(rows.only_a)["vbucket"]],
         doubtful[0][b.seqnos(rows.only_b)["vbucket"]],
     )
-    parts = list(zip(rows, unknown, strict=True))
-    known = DocumentDifferences(*(each[~lost] for each, lost in parts))
-    return known, DocumentDifferences(*(each[lost] for each, lost in parts))
+    batches = list(zip(rows, unknown, strict=True))
+    known = DocumentDifferences(*(each[~lost] for each, lost in batches))
+    return known, DocumentDifferences(*(each[lost] for each, lost in batches))

@@ -16,8 +16,8 @@ import numpy as np
 import dcpdump.batch.scan as state
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPosition, BlockSize, Packets
 from dcpdump.batch.dissector import Dissection, DissectionState
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.gather import Array
-from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_as_they_come, blocks_of, read_again
 from dcpdump.capture.damage import Damage
 from dcpdump.capture.file import Capture
@@ -48,62 +48,62 @@ from dcpdump.spec.header import STREAM_ID_LENGTH
 from dcpdump.startup import dataclass
 from dcpdump.tls.secrets import Secrets
 
-# The columns of frames are made from the parts of a dissection.
+# The columns of frames are made from the batches of a dissection.
 
 _START = "start_seqno"
 
 
-def _columns_of(part: Part, direction_ids: Array) -> dict[str, Array]:
-    """Return the columns of a part. ``direction_ids``: of its directions, the numbers among those of the index."""
-    header, count = part.header, len(part)
+def _columns_of(batch: FrameBatch, direction_ids: Array) -> dict[str, Array]:
+    """Return the columns of a batch. ``direction_ids``: of its directions, the numbers among those of the index."""
+    header, count = batch.header, len(batch)
     response = header.response
-    planned, seqno, has_seqno = part.plan >= 0, np.zeros(count, np.uint64), np.zeros(count, bool)
-    for group in part.groups:
+    planned, seqno, has_seqno = batch.plan >= 0, np.zeros(count, np.uint64), np.zeros(count, bool)
+    for group in batch.groups:
         own = group.plan.own_seqno or (_START if group.plan.has(_START) else None)
         if own is not None:
             seqno[group.rows], has_seqno[group.rows] = group.column(own), True
     stream_id = np.zeros(count, np.uint16)
     tagged = np.flatnonzero(planned & (header.framing == STREAM_ID_LENGTH))
-    stream_id[tagged] = part.stream_id(tagged)
+    stream_id[tagged] = batch.stream_id(tagged)
     flags = (
         response * np.uint16(RESPONSE)
         | header.server * np.uint16(SERVER)
-        | (part.gap_before > 0) * np.uint16(GAP_BEFORE)
-        | part.weak.astype(bool) * np.uint16(WEAK)
+        | (batch.gap_before > 0) * np.uint16(GAP_BEFORE)
+        | batch.weak.astype(bool) * np.uint16(WEAK)
         | planned * np.uint16(PLANNED)
-        | part.knows(state.INFERRED) * np.uint16(INFERRED)
+        | batch.knows(state.INFERRED) * np.uint16(INFERRED)
         | ~response * np.uint16(HAS_VBUCKET)
         | has_seqno * np.uint16(HAS_SEQNO)
         | (response & (header.vbucket_or_status != 0)) * np.uint16(REFUSED)
     )
     flags[tagged] |= HAS_STREAM_ID
     columns: dict[str, Any] = {
-        "ts_ns": part.ts_ns,
+        "ts_ns": batch.ts_ns,
         "opcode": header.opcode,
         "magic": header.magic,
         "vbucket": np.where(response, 0, header.vbucket_or_status),
         "status": np.where(response, header.vbucket_or_status, 0),
-        "direction": direction_ids[part.direction],
+        "direction": direction_ids[batch.direction],
         "opaque": header.opaque,
         "stream_id": stream_id,
         "seqno": seqno,
-        "length": part.length,
+        "length": batch.length,
         "flags": flags,
     }
-    flags[list(part.odd)] |= ODD
-    columns |= _with_records(part, columns)
-    gaps = np.flatnonzero(part.gap_before)
-    columns |= {"gap_frame": gaps + part.first, "gap_bytes": part.gap_before[gaps]}
+    flags[list(batch.odd)] |= ODD
+    columns |= _with_records(batch, columns)
+    gaps = np.flatnonzero(batch.gap_before)
+    columns |= {"gap_frame": gaps + batch.first, "gap_bytes": batch.gap_before[gaps]}
     return columns
 
 
-def _with_records(part: Part, columns: dict[str, Array]) -> dict[str, Array]:
+def _with_records(batch: FrameBatch, columns: dict[str, Array]) -> dict[str, Array]:
     """Write the columns of frames with records; return the responses and their requests."""
     flags, vbucket = columns["flags"], columns["vbucket"]
     answers: list[tuple[int, int]] = []
-    for row, known in part.records.items():
+    for row, known in batch.records.items():
         if known.request is not None:
-            answers.append((part.first + row, known.request.frame))
+            answers.append((batch.first + row, known.request.frame))
         if known.vbucket is not None:
             vbucket[row] = known.vbucket
             flags[row] |= HAS_VBUCKET
@@ -295,7 +295,7 @@ class IndexOptions:
     record_bytes: int = 16 * 1024
     memory: int = _MEMORY  #: the most bytes of checkpoints
     spool_bytes: int = SPOOL_BYTES
-    parts: int = 16  #: decoded parts that are kept
+    batches: int = 16  #: decoded batches that are kept
 
     def dissection(self, secrets: Secrets | None) -> Dissection:
         """Return a new dissection."""
@@ -311,39 +311,39 @@ class NoLongerKept(LookupError):
 
 
 class Replay:
-    """A source of the parts of an indexed input. ``blocks`` and ``checkpoints`` grow during indexing."""
+    """A source of the batches of an indexed input. ``blocks`` and ``checkpoints`` grow during indexing."""
 
     def __init__(self, blocks: list[KeptBlock], checkpoints: Checkpoints, spool: Spool, options: IndexOptions) -> None:
         self._blocks, self._checkpoints, self._spool, self._options = blocks, checkpoints, spool, options
-        self._kept: OrderedDict[int, Part] = OrderedDict()  # by first frame, least recently used first
-        self._dissection: Dissection | None = None  # the dissection of the last part
-        self._coming: Iterator[Part] = iter(())  # its next parts
+        self._kept: OrderedDict[int, FrameBatch] = OrderedDict()  # by first frame, least recently used first
+        self._dissection: Dissection | None = None  # the dissection of the last batch
+        self._coming: Iterator[FrameBatch] = iter(())  # its next batches
         self.complete = False  #: the input has ended: frames open at its end are made too
 
-    def part(self, number: int) -> Part:
-        """Return the part with a frame. Raises LookupError without such a frame, OSError, CaptureError."""
-        for first, part in self._kept.items():
-            if first <= number < first + len(part):
+    def batch(self, number: int) -> FrameBatch:
+        """Return the batch with a frame. Raises LookupError without such a frame, OSError, CaptureError."""
+        for first, batch in self._kept.items():
+            if first <= number < first + len(batch):
                 self._kept.move_to_end(first)
-                return part
-        for part in self.parts(number):
-            return part
+                return batch
+        for batch in self.batches(number):
+            return batch
         raise LookupError(f"there is no frame {number:,}")
 
-    def parts(self, number: int) -> Iterator[Part]:
-        """Yield the part with a frame, and the parts after it; no other call may come between."""
+    def batches(self, number: int) -> Iterator[FrameBatch]:
+        """Yield the batch with a frame, and the batches after it; no other call may come between."""
         coming = self._enter(number)
         while self._coming is coming:
-            part = next(coming, None)
-            if part is not None and number < part.first + len(part):
-                yield part
+            batch = next(coming, None)
+            if batch is not None and number < batch.first + len(batch):
+                yield batch
 
     def forget(self) -> None:
-        """Drop the parts that are kept, after their checkpoints were dropped."""
+        """Drop the batches that are kept, after their checkpoints were dropped."""
         self._dissection, self._coming = None, iter(())
 
-    def _enter(self, number: int) -> Iterator[Part]:
-        """Return the parts from a checkpoint at or before a frame on."""
+    def _enter(self, number: int) -> Iterator[FrameBatch]:
+        """Return the batches from a checkpoint at or before a frame on."""
         checkpoint, dissection = self._checkpoints.before(number), self._dissection
         if dissection is None or not checkpoint.frame <= dissection.next_frame <= number:
             state = checkpoint.unpacked() if checkpoint.state else None
@@ -362,8 +362,8 @@ class Replay:
         later.add_source(lambda: later.add_all(secrets.renewed()))
         return later
 
-    def _more(self, dissection: Dissection, number: int) -> Iterator[Part]:
-        """Yield the parts from a block on, up to the last indexed block."""
+    def _more(self, dissection: Dissection, number: int) -> Iterator[FrameBatch]:
+        """Yield the batches from a block on, up to the last indexed block."""
         try:
             while number < len(self._blocks):
                 block = self._read(self._blocks[number])
@@ -375,16 +375,16 @@ class Replay:
             if self._dissection is dissection:
                 self.forget()  # it is at its end
 
-    def _keep(self, dissection: Dissection, some: Iterator[list[Part]]) -> Iterator[Part]:
-        """Keep the most recently used parts."""
-        for parts in some:
+    def _keep(self, dissection: Dissection, some: Iterator[list[FrameBatch]]) -> Iterator[FrameBatch]:
+        """Keep the most recently used batches."""
+        for batches in some:
             dissection.gaps.clear()
-            for part in parts:
-                self._kept[part.first] = part
-                self._kept.move_to_end(part.first)
-            while len(self._kept) > self._options.parts:
+            for batch in batches:
+                self._kept[batch.first] = batch
+                self._kept.move_to_end(batch.first)
+            while len(self._kept) > self._options.batches:
                 self._kept.popitem(last=False)
-            yield from parts
+            yield from batches
 
     def _read(self, position: KeptBlock) -> Block:
         if isinstance(position, int):
@@ -506,21 +506,21 @@ class Builder:
             if self.checkpoints.add(Checkpoint(state.first, len(self.blocks), packed(state))):
                 self._distance *= 2
 
-    def _append_all(self, some: Iterable[list[Part]]) -> int:
-        """Append the columns of parts, some at a time; return how many of their frames have records."""
+    def _append_all(self, some: Iterable[list[FrameBatch]]) -> int:
+        """Append the columns of batches, some at a time; return how many of their frames have records."""
         records = 0
-        for parts in some:
-            records += sum(len(part.records) for part in parts)
-            for part in parts:
-                self._append(part)
+        for batches in some:
+            records += sum(len(batch.records) for batch in batches)
+            for batch in batches:
+                self._append(batch)
             self._dissection.gaps.clear()
         return records
 
-    def _append(self, part: Part) -> None:
-        self.directions += [direction for direction in part.directions if direction.id not in self._numbers]
-        numbers = [self._numbers.setdefault(direction.id, len(self._numbers)) for direction in part.directions]
-        columns = _columns_of(part, np.array(numbers, np.uint32))
+    def _append(self, batch: FrameBatch) -> None:
+        self.directions += [direction for direction in batch.directions if direction.id not in self._numbers]
+        numbers = [self._numbers.setdefault(direction.id, len(self._numbers)) for direction in batch.directions]
+        columns = _columns_of(batch, np.array(numbers, np.uint32))
         self._given.columns.append(columns)
-        self.frames += len(part)
+        self.frames += len(batch)
         self.answers += len(columns["answer"])
         self.gaps += len(columns["gap_frame"])

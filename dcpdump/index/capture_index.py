@@ -16,7 +16,7 @@ from dcpdump.record import Direction, Record
 from dcpdump.spec.header import STREAM_ID_LENGTH
 
 # -- match --------------------------------------------------------------------------------------------
-# Frames that pass a filter are found by columns where headers decide, else by decoding parts.
+# Frames that pass a filter are found by columns where headers decide, else by decoding batches.
 
 #: How many rows of columns one step reads.
 _STEP = 1 << 20
@@ -53,7 +53,7 @@ class _Header:
 
 
 class _ColumnRows:
-    """Some rows of the columns, in the form of a part for masks on headers."""
+    """Some rows of the columns, in the form of a batch for masks on headers."""
 
     def __init__(self, columns: Columns, directions: Sequence[Direction], rows: slice) -> None:
         self.directions = directions
@@ -82,7 +82,7 @@ def _by_columns(view: _ColumnRows, wanted: Masks) -> tuple[Array, Array]:
     return np.zeros(len(keep), bool), keep | undecided
 
 
-def _by_parts(view: _ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsure: Array) -> Iterator[_Matched]:
+def _by_batches(view: _ColumnRows, replay: Replay, wanted: Masks, sure: Array, unsure: Array) -> Iterator[_Matched]:
     """Yield matching frames; decode those that columns cannot decide."""
     at, end = 0, len(view)
     while at < end:
@@ -91,15 +91,15 @@ def _by_parts(view: _ColumnRows, replay: Replay, wanted: Masks, sure: Array, uns
             yield _Matched(at + view.first, sure[at:])
             return
         number = at + int(left[0]) + view.first
-        part = replay.part(number)
-        stop = min(part.first + len(part) - view.first, end)
+        batch = replay.batch(number)
+        stop = min(batch.first + len(batch) - view.first, end)
         found = sure[at:stop].copy()
         if wanted.header_only:
-            asked = np.flatnonzero(unsure[at:stop]) + at + view.first - part.first
-            rows: Sequence[int] = [row for row in asked.tolist() if wanted.frame_filter.accepts(part.record(row))]
+            asked = np.flatnonzero(unsure[at:stop]) + at + view.first - batch.first
+            rows: Sequence[int] = [row for row in asked.tolist() if wanted.frame_filter.accepts(batch.record(row))]
         else:
-            rows = wanted_rows(part, wanted)
-        numbers = np.array(rows, np.int64) + part.first
+            rows = wanted_rows(batch, wanted)
+        numbers = np.array(rows, np.int64) + batch.first
         near = numbers[(numbers >= at + view.first) & (numbers < stop + view.first)] - view.first
         found[near - at] = True
         yield _Matched(at + view.first, found)
@@ -165,18 +165,18 @@ class CaptureIndex:
         """Return a frame as ``read`` decodes it."""
         if not 1 <= number <= self.frames:
             raise LookupError(f"there is no frame {number:,}: {self.frames:,} are indexed")
-        part = self.building.replay.part(number)
-        row, at, columns = number - part.first, number - 1, self.columns
+        batch = self.building.replay.batch(number)
+        row, at, columns = number - batch.first, number - 1, self.columns
         then = columns.opcode[at], columns.opaque[at], columns.length[at], columns.ts_ns[at]
-        if then != (part.header.opcode[row], part.header.opaque[row], part.length[row], part.ts_ns[row]):
+        if then != (batch.header.opcode[row], batch.header.opaque[row], batch.length[row], batch.ts_ns[row]):
             raise CaptureError(f"frame {number:,} is not what it was: its capture or key log was changed meanwhile")
-        return part.record(row)
+        return batch.record(row)
 
     def matching(self, wanted: Masks, first: int = 1) -> Iterator[_Matched]:
         """Yield the numbers of the frames from ``first`` on that pass a filter, rising, as they are found.
 
         Only frames indexed at the call are searched. Columns decide where headers suffice; for keys, seqnos,
-        collections and problems parts are decoded, one in each step. A step may have no hit. Closing it ends the
+        collections and problems batches are decoded, one in each step. A step may have no hit. Closing it ends the
         search.
         """
         if wanted.window is not None and wanted.window.start_ns is None:
@@ -188,7 +188,7 @@ class CaptureIndex:
             if not unsure.any():
                 yield _Matched(view.first, sure)
             else:
-                yield from _by_parts(view, self.building.replay, wanted, sure, unsure)
+                yield from _by_batches(view, self.building.replay, wanted, sure, unsure)
 
     def close(self) -> None:
         """Free all memory and files."""

@@ -1,4 +1,4 @@
-"""Write the frames of a part in one format: plain ones one behind the other, all others one by one.
+"""Write the frames of a batch in one format: plain ones one behind the other, all others one by one.
 
 Plain frames, nearly all of a capture, have writers of their own here; all others go through the writers for one record.
 Both return the same text: the tests compare them. What frames of one layout have in common is put together once.
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from json.encoder import encode_basestring as quoted
 from typing import TYPE_CHECKING, Final
 
-from dcpdump.batch.part import Part
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.escape import safe
 from dcpdump.record import Record, columns
 from dcpdump.redact import Redactor
@@ -157,7 +157,7 @@ class PlainTable(PlainWriter):
         self._owners: dict[int, bytes] = {}  # of collections whose names are not known
 
     def begin(self, frames: PlainRows) -> None:
-        """Prepare for the frames of a part."""
+        """Prepare for the frames of a batch."""
         self._ends = [f"  {each.src} → {each.dst}  connection {each.connection}  packet " for each in frames.directions]
         self._source_key = -1, -1, ""
 
@@ -368,7 +368,7 @@ class PlainNdjson(PlainWriter):
         self._stream = ""
 
     def begin(self, frames: PlainRows) -> None:
-        """Prepare for the frames of a part."""
+        """Prepare for the frames of a batch."""
         self._ends = [
             f'"connection": {direction.connection}, "src": {quoted(direction.src)}, "dst": {quoted(direction.dst)}'
             for direction in frames.directions
@@ -554,7 +554,7 @@ _WRITERS: dict[str, Callable[[View], PlainWriter]] = {
 
 
 class Bulk:
-    """A writer of parts in one format. ``redactor``: hides names and texts."""
+    """A writer of batches in one format. ``redactor``: hides names and texts."""
 
     def __init__(self, form: str, view: View, redactor: Redactor | None = None) -> None:
         self._write = OUTPUTS[form].write
@@ -568,13 +568,13 @@ class Bulk:
         """Return whether most rows are written at once; not with colours, hashes, or other times."""
         return self._writer is not None
 
-    def text(self, part: Part, wanted: Sequence[int]) -> bytes:
+    def text(self, batch: FrameBatch, wanted: Sequence[int]) -> bytes:
         """Return the text of some rows, in their order, as UTF-8."""
         if self._writer is None:
-            return b"".join([self._single(part, row) for row in wanted])
-        return self._writer.text(PlainRows(part, wanted), lambda row: self._single(part, row))
+            return b"".join([self._single(batch, row) for row in wanted])
+        return self._writer.text(PlainRows(batch, wanted), lambda row: self._single(batch, row))
 
-    def _single(self, part: Part, row: int) -> bytes:
-        record: Record = part.record(row)
+    def _single(self, batch: FrameBatch, row: int) -> bytes:
+        record: Record = batch.record(row)
         shown = record if self._redactor is None else self._redactor.record(record)
         return self._write(shown, self._view).encode()

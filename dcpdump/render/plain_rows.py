@@ -27,7 +27,7 @@ from dcpdump.wire.value import DEEP, may_be_deep, open_value
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-    from dcpdump.batch.part import Part
+    from dcpdump.batch.frame_batch import FrameBatch
 
 
 # -- wire text that is safe to show, as ``escape`` makes it, where nearly all of it is plain ----------
@@ -125,19 +125,19 @@ _LAYOUTS: Final = [PlainLayout(plan, framed) for plan in PLANS for framed in (Fa
 
 
 class PlainRows:
-    """Frames of a part, one at a time: what ``load`` found of one stands in the attributes until the next."""
+    """Frames of a batch, one at a time: what ``load`` found of one stands in the attributes until the next."""
 
-    def __init__(self, part: "Part", wanted: Sequence[int]) -> None:
+    def __init__(self, batch: "FrameBatch", wanted: Sequence[int]) -> None:
         self.count = len(wanted)
-        self.directions = part.directions
-        self._data = part.data
-        self._first = part.first
-        self._names = part.names
-        self._files = [safe(file) for file in part.files]
+        self.directions = batch.directions
+        self._data = batch.data
+        self._first = batch.first
+        self._names = batch.names
+        self._files = [safe(file) for file in batch.files]
         # Of each of the frames that are wanted:
         self._wanted = wanted
         names = ("row", "length", "offset", "gap_before", "packet", "ts_ns", "file", "direction", "weak")
-        columns: list[list[int]] = part.lists(names, wanted)
+        columns: list[list[int]] = batch.lists(names, wanted)
         self._rows, self._lengths, self._offsets, self._gaps = columns[:4]
         self._packets, self._times, self._file_of, self._direction_of, self._weak = columns[4:]
         self._second: int | None = None  # which _clock is the text of
@@ -335,7 +335,7 @@ def _with_zeros(number: int, digits: int) -> str:
     return text if len(text) == digits else text.zfill(digits)
 
 
-# -- writers of the frames of a part, plain or not ----------------------------------------------------
+# -- writers of the frames of a batch, plain or not ----------------------------------------------------
 
 #: Pieces that are joined at once: no more than the processor's cache still has.
 _MOST_PIECES: Final = 1_024
@@ -361,7 +361,7 @@ class PlainWriter(ABC):
         return b"".join(texts)
 
     def begin(self, frames: PlainRows) -> None:  # noqa: B027 - some have nothing to prepare
-        """Prepare for the frames of a part."""
+        """Prepare for the frames of a batch."""
 
     @abstractmethod
     def write(self, frames: PlainRows, out: list[bytes]) -> None:

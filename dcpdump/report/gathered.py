@@ -8,9 +8,9 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.gather import Array
-from dcpdump.batch.part import Part
-from dcpdump.batch.scan import Later
+from dcpdump.batch.scan import DeferredRecord
 from dcpdump.batch.statistics import Statistics
 from dcpdump.batch.traffic_over_time import Axis, Grid, Kind, TrafficOverTime
 from dcpdump.net.event import CARVED
@@ -26,7 +26,7 @@ from dcpdump.wire.frame import RawFrame
 
 # -- kept frames --------------------------------------------------------------------------------------
 # The first and the last frames that open and close connections and streams are kept as bytes; a frame with a finding is
-# kept at once, while its part is in memory.
+# kept at once, while its batch is in memory.
 
 #: How many opening and closing frames are kept, of the first and of the last.
 _FIRST = _LAST = 4_000
@@ -38,7 +38,7 @@ _BYTES, _FIELD = 32 << 20, 400
 _NAMES = """HELLO DCP_OPEN DCP_CONTROL DCP_ADD_STREAM DCP_CLOSE_STREAM DCP_STREAM_REQ DCP_STREAM_END
     DCP_GET_FAILOVER_LOG DCP_SET_VBUCKET_STATE""".split()
 _TURNING = np.isin(np.arange(256), [opcode for opcode, message in MESSAGES.items() if message.name in _NAMES])
-_Kept = tuple[RawFrame, Later]
+_Kept = tuple[RawFrame, DeferredRecord]
 T = TypeVar("T")
 
 
@@ -66,40 +66,40 @@ class _Frames(Generic[T]):
 
 
 class KeptFrames:
-    """The frames kept for the page, from parts as they come; ``want`` keeps frames of the latest parts."""
+    """The frames kept for the page, from batches as they come; ``want`` keeps frames of the latest batches."""
 
     def __init__(self) -> None:
-        self._parts: deque[Sequence[Part]] = deque(maxlen=2)
+        self._batches: deque[Sequence[FrameBatch]] = deque(maxlen=2)
         self._wanted = _Frames[Record](_WANTED, latest=False)
         self._first = _Frames[_Kept](_FIRST, latest=False)
         self._last, self._noops = _Frames[_Kept](_LAST, latest=True), _Frames[_Kept](_WANTED, latest=True)
 
-    def feed(self, parts: Sequence[Part]) -> None:
-        """Keep frames of the next parts."""
-        self._parts.append(parts)
-        for part in parts:
-            opcodes = part.header.opcode
-            short = part.length <= _LONGEST
+    def feed(self, batches: Sequence[FrameBatch]) -> None:
+        """Keep frames of the next batches."""
+        self._batches.append(batches)
+        for batch in batches:
+            opcodes = batch.header.opcode
+            short = batch.length <= _LONGEST
             for row in np.flatnonzero(_TURNING[opcodes] & short).tolist():
-                frame = part.first + row, int(part.length[row]), _kept(part, row)
+                frame = batch.first + row, int(batch.length[row]), _kept(batch, row)
                 if not self._first.keep(*frame):
                     self._last.keep(*frame)
             for row in np.flatnonzero((opcodes == DCP_NOOP) & short)[-_WANTED:].tolist():
-                self._noops.keep(part.first + row, int(part.length[row]), _kept(part, row))
+                self._noops.keep(batch.first + row, int(batch.length[row]), _kept(batch, row))
 
     def want(self, number: int) -> None:
-        """Keep a frame, if it is in the latest parts."""
+        """Keep a frame, if it is in the latest batches."""
         if self._wanted.get(number) is not None:
             return
-        for part in chain(*self._parts):
-            if part.first <= number < part.first + len(part):
-                record = part.record(number - part.first)
+        for batch in chain(*self._batches):
+            if batch.first <= number < batch.first + len(batch):
+                record = batch.record(number - batch.first)
                 size = len(record.frame.raw.data) + _FIELD * len(record.frame.fields)
                 self._wanted.keep(number, size, record)
 
     def forget_parts(self) -> None:
-        """Forget the parts, once none of their frames can be requested."""
-        self._parts.clear()
+        """Forget the batches, once none of their frames can be requested."""
+        self._batches.clear()
 
     def frames(self, numbers: Iterable[int]) -> dict[int, Record]:
         """Return the records of those frames that were kept, in the order requested."""
@@ -114,15 +114,15 @@ class KeptFrames:
         return out
 
 
-def _kept(part: Part, row: int) -> _Kept:
+def _kept(batch: FrameBatch, row: int) -> _Kept:
     """Return the bytes of a frame, and the state that its record needs."""
-    direction = part.directions[int(part.direction[row])]
-    known = part.records.get(row)
+    direction = batch.directions[int(batch.direction[row])]
+    known = batch.records.get(row)
     vbucket, asked = (
-        (int(part.header.vbucket_or_status[row]), None) if known is None else (known.vbucket, known.request)
+        (int(batch.header.vbucket_or_status[row]), None) if known is None else (known.vbucket, known.request)
     )
     origin = direction.connection, direction.side, direction.src, direction.dst
-    return part.raw(row), Later(part.first + row, vbucket, asked, *origin, False)
+    return batch.raw(row), DeferredRecord(batch.first + row, vbucket, asked, *origin, False)
 
 
 #: How many gaps are kept; further ones are only counted.
@@ -201,16 +201,16 @@ class Latencies:
         self.grids: dict[int, Grid] = {}
         self.slowest: dict[int, list[AnswerTime]] = {}
 
-    def feed(self, part: Part, rows: set[int] | None = None) -> None:
-        """Add the responses of a part, or of some of its rows."""
+    def feed(self, batch: FrameBatch, rows: set[int] | None = None) -> None:
+        """Add the responses of a batch, or of some of its rows."""
         found: dict[int, list[AnswerTime]] = {}
-        for row, record in part.records.items():
-            asked, ts = record.request, int(part.ts_ns[row])
+        for row, record in batch.records.items():
+            asked, ts = record.request, int(batch.ts_ns[row])
             if asked is None or asked.ts_ns is None or ts == NO_TIME or ts < asked.ts_ns:
                 continue
             if rows is None or row in rows:
-                answer = AnswerTime(ts - asked.ts_ns, ts, part.first + row, asked.frame)
-                found.setdefault(int(part.header.opcode[row]), []).append(answer)
+                answer = AnswerTime(ts - asked.ts_ns, ts, batch.first + row, asked.frame)
+                found.setdefault(int(batch.header.opcode[row]), []).append(answer)
         for opcode, answers in found.items():
             self._put(opcode, answers)
 
@@ -237,7 +237,7 @@ def level(latency_ns: Array) -> Array:
 
 
 class Gathered:
-    """All data gathered for a page: from each block's parts and gaps, then from each step of the ledger."""
+    """All data gathered for a page: from each block's batches and gaps, then from each step of the ledger."""
 
     def __init__(self, redactor: Redactor | None = None) -> None:
         self._redactor = redactor
@@ -249,18 +249,18 @@ class Gathered:
         self.gap_count = 0  #: with those beyond those kept
         self.since_ns: int | None = None  #: earlier frames are not in the pictures
 
-    def consume(self, parts: Sequence[Part], gaps: Sequence[Lost]) -> None:
-        """Add the parts and gaps of a block."""
+    def consume(self, batches: Sequence[FrameBatch], gaps: Sequence[Lost]) -> None:
+        """Add the batches and gaps of a block."""
         for lost, gap in ((each, gap) for each in gaps for gap in each.sent if gap.reason != CARVED):
             self.gap_count += 1
             if len(self.gaps) < _GAPS:
                 self.gaps.append((redacted_direction(lost.direction, self._redactor), lost.gap.offset, gap))
-        self.frames.feed(parts)
-        for part in parts:
-            rows = None if self.since_ns is None else np.flatnonzero(part.ts_ns >= max(self.since_ns, NO_TIME + 1))
-            self.traffic.feed(part, rows)
-            self.statistics.feed(part, range(len(part)) if rows is None else rows.tolist())
-            self.latencies.feed(part, None if rows is None else set(rows.tolist()))
+        self.frames.feed(batches)
+        for batch in batches:
+            rows = None if self.since_ns is None else np.flatnonzero(batch.ts_ns >= max(self.since_ns, NO_TIME + 1))
+            self.traffic.feed(batch, rows)
+            self.statistics.feed(batch, range(len(batch)) if rows is None else rows.tolist())
+            self.latencies.feed(batch, None if rows is None else set(rows.tolist()))
 
     def learnt(self, step: Step, ledger: Ledger) -> None:
         """Note the outstanding bytes of flow control after a step of the ledger."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from dcpdump.batch.block import Block, blocks
 from dcpdump.batch.filter import Masks, wanted_rows
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.gather import Array
-from dcpdump.batch.part import Part
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.batch.scan import renumbered
 from dcpdump.capture.file import Capture
@@ -49,7 +49,7 @@ _NO_CONNECTION = -1  #: the connection number of frames in no earlier connection
 
 def _dry_run(
     packets: Iterable[Packet], before: PayloadMap, carved: int, limits: Limits, secrets: Secrets | None = None
-) -> Iterator[Part]:
+) -> Iterator[FrameBatch]:
     """Dissect packets; yield their frames with the connections, directions and offsets that they had ``before``.
 
     Frames of no earlier connection get _NO_CONNECTION. ``carved``: the value for a file with these packets only.
@@ -57,11 +57,11 @@ def _dry_run(
     tracing = _Tracing(before, limits, secrets)
     for block in blocks(packets):
         block.carved = dict.fromkeys(block.files, carved)
-        for parts in tracing.survey.feed_block(block):
+        for batches in tracing.survey.feed_block(block):
             tracing.trace(block)
-            yield from map(tracing.placed, parts)
-    for parts in tracing.survey.close_blocks():
-        yield from map(tracing.placed, parts)
+            yield from map(tracing.placed, batches)
+    for batches in tracing.survey.close_blocks():
+        yield from map(tracing.placed, batches)
 
 
 class _Tracing:
@@ -90,15 +90,15 @@ class _Tracing:
                     if size:
                         self._packets[after] = file, number
 
-    def placed(self, part: Part) -> Part:
+    def placed(self, batch: FrameBatch) -> FrameBatch:
         """Return frames with their old connections, directions and offsets."""
-        directions = [self._renumbered(direction) for direction in part.directions]
-        shifts = np.array([self._shift(direction.id) for direction in part.directions], np.int64)
-        of = part.direction.tolist()
+        directions = [self._renumbered(direction) for direction in batch.directions]
+        shifts = np.array([self._shift(direction.id) for direction in batch.directions], np.int64)
+        of = batch.direction.tolist()
         records = {
-            row: renumbered(record, connection=directions[of[row]].connection) for row, record in part.records.items()
+            row: renumbered(record, connection=directions[of[row]].connection) for row, record in batch.records.items()
         }
-        return replace(part, directions=directions, records=records, offset=part.offset + shifts[part.direction])
+        return replace(batch, directions=directions, records=records, offset=batch.offset + shifts[batch.direction])
 
     def _renumbered(self, direction: Direction) -> Direction:
         before = self._origin.get(direction.id)
@@ -210,8 +210,8 @@ class Carving:
         """Read all captures, and note the bytes of the chosen frames."""
         for block in blocks_of(self._captures):
             self._begin(block.begins_ns)
-            self._survey_parts(self.dissector.feed_block(block))
-        self._survey_parts(self.dissector.close_blocks())
+            self._survey_batches(self.dissector.feed_block(block))
+        self._survey_batches(self.dissector.close_blocks())
         self.dissector.payloads.close()
         self._needs = {number: need for number, need in self._needs.items() if need.hashes.count}
         for need in self._needs.values():
@@ -247,51 +247,51 @@ class Carving:
 
     # -- what is wanted -----------------------------------------------------------------------------------
 
-    def _survey_parts(self, some: Iterable[list[Part]]) -> None:
-        for parts in some:
-            for part in parts:
-                self._survey_part(part)
+    def _survey_batches(self, some: Iterable[list[FrameBatch]]) -> None:
+        for batches in some:
+            for batch in batches:
+                self._survey_batch(batch)
 
-    def _survey_part(self, part: Part) -> None:
+    def _survey_batch(self, batch: FrameBatch) -> None:
         left = None if self._count is None else self._count - self.frames
-        rows = np.array(wanted_rows(part, self._wanted)[:left], np.int64)
+        rows = np.array(wanted_rows(batch, self._wanted)[:left], np.int64)
         self.frames += len(rows)
-        chosen, numbers = np.zeros(len(part), bool), np.zeros(len(part), np.int64)
-        chosen[rows], numbers[rows] = True, frame_hashes(part, rows)
-        kind = part.header.opcode + 256 * part.header.server
-        self._follow(part, kind, chosen, numbers)
-        self._note(part, kind, chosen)
+        chosen, numbers = np.zeros(len(batch), bool), np.zeros(len(batch), np.int64)
+        chosen[rows], numbers[rows] = True, frame_hashes(batch, rows)
+        kind = batch.header.opcode + 256 * batch.header.server
+        self._follow(batch, kind, chosen, numbers)
+        self._note(batch, kind, chosen)
 
-    def _follow(self, part: Part, kind: Array, chosen: Array, numbers: Array) -> None:
+    def _follow(self, batch: FrameBatch, kind: Array, chosen: Array, numbers: Array) -> None:
         """Note the chosen frames of each connection and direction, and their streams."""
-        ends, streamed = part.end, _STREAMED[kind]
+        ends, streamed = batch.end, _STREAMED[kind]
         streams = streamed | _STREAM_REQUEST[kind]
-        order = np.argsort(part.direction, kind="stable")
-        for rows in np.split(order, np.flatnonzero(np.diff(part.direction[order])) + 1):
-            of = part.directions[int(part.direction[rows[0]])]
+        order = np.argsort(batch.direction, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(batch.direction[order])) + 1):
+            of = batch.directions[int(batch.direction[rows[0]])]
             need = self._needs.setdefault(of.connection, NeededOfConnection())
-            need.want_frames(of.side, part.offset[rows], ends[rows], chosen[rows])
+            need.want_frames(of.side, batch.offset[rows], ends[rows], chosen[rows])
             for row in rows[streams[rows]][:1].tolist():
-                need.streams_from = min(need.streams_from, part.first + row)
+                need.streams_from = min(need.streams_from, batch.first + row)
             mine = rows[chosen[rows]]
             if len(mine):
                 need.hashes.add(numbers[mine])
-                need.last = max(need.last, part.first + int(mine[-1]))
-            need.streams.update(part.header.opaque[mine[streamed[mine]]].tolist())
+                need.last = max(need.last, batch.first + int(mine[-1]))
+            need.streams.update(batch.header.opaque[mine[streamed[mine]]].tolist())
 
-    def _note(self, part: Part, kind: Array, chosen: Array) -> None:
+    def _note(self, batch: FrameBatch, kind: Array, chosen: Array) -> None:
         """Note the frames of each connection that other frames need, and the requests of chosen responses."""
-        header, ends = part.header, part.end
+        header, ends = batch.header, batch.end
         asks = _REPLIES[kind] & ~header.response
         needed = asks | _STREAM_REQUEST[kind] | _SET_UP[kind]
         answers = chosen & header.response
         for row in np.flatnonzero(needed | answers).tolist():
-            of = part.directions[int(part.direction[row])]
+            of = batch.directions[int(batch.direction[row])]
             need, opcode, opaque = self._needs[of.connection], int(header.opcode[row]), int(header.opaque[row])
             if needed[row]:
-                span = DirectionRange(of.side, int(part.offset[row]), int(ends[row]))
-                stream = _stream(part.record(row)) if opcode in STREAM_REQUESTS else opaque
-                need.note(NeededFrame(part.first + row, span, opcode, opaque, stream, bool(asks[row])))
+                span = DirectionRange(of.side, int(batch.offset[row]), int(ends[row]))
+                stream = _stream(batch.record(row)) if opcode in STREAM_REQUESTS else opaque
+                need.note(NeededFrame(batch.first + row, span, opcode, opaque, stream, bool(asks[row])))
             if answers[row]:
                 need.want_answered(of.side, opcode, opaque)
 
@@ -301,17 +301,17 @@ class Carving:
         found = {number: FrameSum() for number in self._needs}
         self.carried.clear()
         packets = (block.packets[row] for block in blocks_of(self._captures) for row in choice.rows(block))
-        for part in _dry_run(
+        for batch in _dry_run(
             packets, self.dissector.payloads, self.order, self._limits, self.dissector.secrets.renewed()
         ):
-            ends, header = part.end, part.header
+            ends, header = batch.end, batch.header
             document = _DOCUMENTS[header.opcode + 256 * header.server] & (header.key + header.value > 0)
-            for at in np.unique(part.direction).tolist():
-                of, rows = part.directions[at], np.flatnonzero(part.direction == at)
+            for at in np.unique(batch.direction).tolist():
+                of, rows = batch.directions[at], np.flatnonzero(batch.direction == at)
                 uses = np.full(len(rows), NEIGHBOUR)
                 if of.connection in found:
-                    uses = self._needs[of.connection].uses(of.side, part.offset[rows], ends[rows])
-                    found[of.connection].add(frame_hashes(part, rows[uses == CHOSEN]))
+                    uses = self._needs[of.connection].uses(of.side, batch.offset[rows], ends[rows])
+                    found[of.connection].add(frame_hashes(batch, rows[uses == CHOSEN]))
                 self.carried.update(zip(uses.tolist(), document[rows].tolist(), strict=True))
         return {number for number, need in self._needs.items() if need.hashes != found[number]}
 

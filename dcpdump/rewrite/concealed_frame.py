@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import compress
 from typing import NamedTuple
 
-from dcpdump.batch.part import Part
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.plans import PLANS
 from dcpdump.batch.scan import INFERRED, UNDERLYING, UNKNOWN
 from dcpdump.record import Record
@@ -234,24 +234,24 @@ class Plain(NamedTuple):
         return open_value(value, self.datatype) if value and self.datatype and self.message.document else None
 
 
-def plain_frames(part: Part) -> Iterator[Plain | None]:
-    """Yield each frame of a part; None for one that has to be decoded as a record."""
-    header = part.header
-    which = part.plan.copy()
-    for group in part.groups:
+def plain_frames(batch: FrameBatch) -> Iterator[Plain | None]:
+    """Yield each frame of a batch; None for one that has to be decoded as a record."""
+    header = batch.header
+    which = batch.plan.copy()
+    for group in batch.groups:
         plan = group.plan
         message = plan.message  # frames with words of the protocol are decoded as records
         if plan.value_fields or message.value_holds is not Holds.USER or message.key_words or message.value_words:
             which[group.rows] = -1
         elif plan.layout.tail:
             which[group.rows[group.column(plan.layout.tail) > 0]] = -1
-    which[part.knows(UNDERLYING) & (header.value > 0)] = -1  # their datatypes may describe bytes that were not sent
-    keys = part.keys
+    which[batch.knows(UNDERLYING) & (header.value > 0)] = -1  # their datatypes may describe bytes that were not sent
+    keys = batch.keys
     which[~keys.sound] = -1
     key = header.key_at
-    starts, ends = part.start.tolist(), (part.start + part.length).tolist()
-    data, guess = part.data, part.knows(INFERRED | UNKNOWN)
-    columns = (key, keys.logical - part.start, key + header.key, header.datatype, guess)
+    starts, ends = batch.start.tolist(), (batch.start + batch.length).tolist()
+    data, guess = batch.data, batch.knows(INFERRED | UNKNOWN)
+    columns = (key, keys.logical - batch.start, key + header.key, header.datatype, guess)
     facts = zip(*(column.tolist() for column in columns), strict=True)
     for number, start, end, known in zip(which.tolist(), starts, ends, facts, strict=True):
         yield Plain(data[start:end], PLANS[number].message, *known) if number >= 0 else None

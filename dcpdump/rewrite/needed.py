@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.gather import Array
-from dcpdump.batch.part import Part
-from dcpdump.batch.scan import INFERRED, UNDERLYING, Later
+from dcpdump.batch.scan import INFERRED, UNDERLYING, DeferredRecord
 from dcpdump.record import as_json
 from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
@@ -36,43 +36,43 @@ class FrameSum:
         self.total = (self.total + int(hashes.astype(np.uint64).sum())) & _MASK
 
 
-def frame_hashes(part: Part, rows: Array) -> Array:
+def frame_hashes(batch: FrameBatch, rows: Array) -> Array:
     """Return a hash for each of some rows, equal for frames that are equal except for their numbers.
 
     Numbers are those of frames, packets and connections, offsets, and losses before. The hash of a planned frame covers
     its bytes and the few facts on which its decoding depends, without decoding it.
     """
-    keys = part.keys
-    plain = (part.plan >= 0) & keys.sound
-    light = keys.split + 2 * (keys.split & part.knows(INFERRED)) + 4 * part.knows(UNDERLYING) + 8 * part.weak
-    starts = part.start[rows]
-    addresses = [(each.src, each.dst) for each in part.directions]
+    keys = batch.keys
+    plain = (batch.plan >= 0) & keys.sound
+    light = keys.split + 2 * (keys.split & batch.knows(INFERRED)) + 4 * batch.knows(UNDERLYING) + 8 * batch.weak
+    starts = batch.start[rows]
+    addresses = [(each.src, each.dst) for each in batch.directions]
     facts = zip(
         rows.tolist(),
         plain[rows].tolist(),
         starts.tolist(),
-        (starts + part.length[rows]).tolist(),
-        part.ts_ns[rows].tolist(),
-        part.direction[rows].tolist(),
+        (starts + batch.length[rows]).tolist(),
+        batch.ts_ns[rows].tolist(),
+        batch.direction[rows].tolist(),
         light[rows].tolist(),
         strict=True,
     )
-    data = part.data
+    data = batch.data
     return np.array(
         [
-            hash((data[start:end], ts_ns, addresses[at], lit)) if whole else _decoded_hash(part, row)
+            hash((data[start:end], ts_ns, addresses[at], lit)) if whole else _decoded_hash(batch, row)
             for row, whole, start, end, ts_ns, at, lit in facts
         ],
         np.int64,
     )
 
 
-def _decoded_hash(part: Part, row: int) -> int:
+def _decoded_hash(batch: FrameBatch, row: int) -> int:
     """Return the hash of a frame without a plan."""
-    later = part.records.get(row)
-    if isinstance(later, Later):
-        return _raw_hash(part.raw(row), later.src, later.dst, later.request)
-    record = part.record(row)
+    later = batch.records.get(row)
+    if isinstance(later, DeferredRecord):
+        return _raw_hash(batch.raw(row), later.src, later.dst, later.request)
+    record = batch.record(row)
     frame = record.frame
     if frame.magic.response or not (frame.message.collection_key or frame.message.document):
         return _raw_hash(frame.raw, record.src, record.dst, record.request)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpdump.batch.dissector import Dissection
-from dcpdump.batch.part import Part
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture.file import Capture
 from dcpdump.capture.rewriter import RawRecords, Rewriter
@@ -142,12 +142,12 @@ class _FramePosition(NamedTuple):
     ts_ns: int
 
 
-def positions_of(part: Part) -> Iterator[_FramePosition]:
-    """Yield the places of a part's frames."""
-    directions = [(each.connection, each.side) for each in part.directions]
-    columns = part.offset, part.length, part.gap_before, part.packet, part.ts_ns
-    rows = zip(part.direction.tolist(), *(column.tolist() for column in columns), strict=True)
-    for number, (position, *facts) in enumerate(rows, part.first):
+def positions_of(batch: FrameBatch) -> Iterator[_FramePosition]:
+    """Yield the places of a batch's frames."""
+    directions = [(each.connection, each.side) for each in batch.directions]
+    columns = batch.offset, batch.length, batch.gap_before, batch.packet, batch.ts_ns
+    rows = zip(batch.direction.tolist(), *(column.tolist() for column in columns), strict=True)
+    for number, (position, *facts) in enumerate(rows, batch.first):
         yield _FramePosition(number, *directions[position], *facts)
 
 
@@ -251,18 +251,18 @@ class Redaction:
 
     def survey(self) -> None:
         """Read all captures, and conceal every frame."""
-        for part in _parts(self.dissector, self._captures):
-            self.dissector.framed.update(direction.id for direction in part.directions)
-            self._conceal_part(part)
+        for batch in _batches(self.dissector, self._captures):
+            self.dissector.framed.update(direction.id for direction in batch.directions)
+            self._conceal_batch(batch)
         self._payloads.close()
 
-    def _conceal_part(self, part: Part) -> None:
-        for row, (position, plain) in enumerate(zip(positions_of(part), plain_frames(part), strict=True)):
+    def _conceal_batch(self, batch: FrameBatch) -> None:
+        for row, (position, plain) in enumerate(zip(positions_of(batch), plain_frames(batch), strict=True)):
             if plain is not None:
                 concealed = self._concealer.conceal_plain(plain)
                 number = plain_proof_hash(position, plain, concealed.data)
             else:
-                record = part.record(row)
+                record = batch.record(row)
                 concealed = self._concealer.conceal(record)
                 number = proof_hash(position, record, concealed.data)
             self._spill.put(stream_number(position.connection, position.direction), position.offset, concealed.data)
@@ -332,11 +332,11 @@ class Redaction:
             for position in self._search.scan(path):
                 return Flaw(f"a key or a value of the input still stands at byte {position:,} of the result", True)
         number = 0
-        for part in _parts(Dissection(self._limits, show_secrets=True), captures):
-            for row, (at, there) in enumerate(_proof_hashes(part)):
+        for batch in _batches(Dissection(self._limits, show_secrets=True), captures):
+            for row, (at, there) in enumerate(_proof_hashes(batch)):
                 here = self._frames[number] if number < len(self._frames) else None
                 # A concealed frame may have no damage; of a damaged frame only the bytes are compared.
-                if here != there and here != _damaged_hash(at, (raw := part.raw(row)).holes, raw.data):
+                if here != there and here != _damaged_hash(at, (raw := batch.raw(row)).holes, raw.data):
                     return Flaw(f"frame {number + 1:,} of the result is not what the input's is", False)
                 number += 1
         if number < len(self._frames):
@@ -344,19 +344,19 @@ class Redaction:
         return None
 
 
-def _parts(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[Part]:
+def _batches(dissection: Dissection, captures: Sequence[Capture]) -> Iterator[FrameBatch]:
     for block in blocks_of(captures):
-        for parts in dissection.feed_block(block):
-            yield from parts
-    for parts in dissection.close_blocks():
-        yield from parts
+        for batches in dissection.feed_block(block):
+            yield from batches
+    for batches in dissection.close_blocks():
+        yield from batches
 
 
-def _proof_hashes(part: Part) -> Iterator[tuple[_FramePosition, int]]:
+def _proof_hashes(batch: FrameBatch) -> Iterator[tuple[_FramePosition, int]]:
     """Yield the places and hashes of frames."""
-    for row, (position, plain) in enumerate(zip(positions_of(part), plain_frames(part), strict=True)):
+    for row, (position, plain) in enumerate(zip(positions_of(batch), plain_frames(batch), strict=True)):
         if plain is not None:
             yield position, plain_proof_hash(position, plain, plain.data)
         else:
-            record = part.record(row)
+            record = batch.record(row)
             yield position, proof_hash(position, record, record.frame.raw.data)

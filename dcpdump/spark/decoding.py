@@ -9,7 +9,7 @@ from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.block import BLOCK_BYTES, gathered
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.filter import Masks
-from dcpdump.batch.part import Part, even_groups, joined
+from dcpdump.batch.frame_batch import FrameBatch, even_groups, joined
 from dcpdump.batch.read_blocks import Begun, TimelineBlocks
 from dcpdump.capture.file import Capture
 from dcpdump.errors import CaptureError
@@ -87,9 +87,9 @@ class Decoding:
     def _opened(self, name: str) -> Capture:
         return opened(name, salvage=self._options.salvage, secrets=self._secrets)
 
-    def _rows(self, some: Iterable[list[Part]]) -> Iterator[pa.RecordBatch]:
-        for parts in some:
-            for group in even_groups(parts):
+    def _rows(self, some: Iterable[list[FrameBatch]]) -> Iterator[pa.RecordBatch]:
+        for batches in some:
+            for group in even_groups(batches):
                 batch = self.table.feed(joined(group))
                 if batch is not None:
                     yield batch

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from dcpdump.batch.dissector import SMALL_BLOCK_BYTES, BlockDissector, Dissection, direction_of
 from dcpdump.batch.document_runs import (
     RowRun,
-    Single,
+    SingleFrame,
     inspect,
     offsets_of,
     rises,
     runs_of,
     singles_of,
 )
-from dcpdump.batch.scan import NEIGHBOURS, FilteredScan, Later
+from dcpdump.batch.scan import NEIGHBOURS, DeferredRecord, FilteredScan
 from dcpdump.conversation import Conversation
 from dcpdump.filter.choices import NOTHING_WANTED, Wanted
 from dcpdump.net.connections import Delivery
@@ -40,7 +40,7 @@ from dcpdump.wire.frames import Frames
 from dcpdump.wire.value import Content
 
 if TYPE_CHECKING:
-    from dcpdump.batch.part import Part
+    from dcpdump.batch.frame_batch import FrameBatch
 
 
 # -- how connections ended, and when TCP held them up, whatever the pieces are ------------------------
@@ -134,7 +134,7 @@ class EndsWatching(BlockDissector[P], ABC):
 _ENDS = frozenset({"fin", "rst", "reused"})
 
 
-class Watching(EndsWatching["Part"], Dissection):
+class Watching(EndsWatching["FrameBatch"], Dissection):
     """A dissection that also keeps how its connections ended, to be taken away by its owner."""
 
 
@@ -190,7 +190,7 @@ def _form_of(data: bytes) -> _Form | None:
 _KNOWN: dict[tuple[bytes, bytes, int], _Form] = {}
 
 
-def plain_event(single: Single, number: int) -> FrameEvent:
+def plain_event(single: SingleFrame, number: int) -> FrameEvent:
     """Return the event of a complete message, which is frame ``number``."""
     data, direction_id = single.data, single.direction_id
     length = len(data)
@@ -221,7 +221,7 @@ def plain_event(single: Single, number: int) -> FrameEvent:
 _REQUESTS = Wanted(bytes([opcode == DCP_STREAM_REQ for opcode in range(256)]), b"\1" * 65_536)
 
 
-class RunPiece:
+class RunBatch:
     """Frames ``first``, ``first + 1`` … of the output.
 
     ``decoded``: rows and records of frames without a plan, and of all frames that are incomplete, were found on weak
@@ -313,15 +313,15 @@ class RunPiece:
         return [plain_event(each, self.first + each.row) for each in singles]
 
 
-def piece_of(part: "Part") -> RunPiece:
-    """Return the frames of a part one after another, for a ledger and for rules."""
+def piece_of(batch: "FrameBatch") -> RunBatch:
+    """Return the frames of a batch one after another, for a ledger and for rules."""
 
-    decoded = {row: part.record(row) for row, each in part.records.items() if not isinstance(each, Later)}
-    decoded.update((row, part.record(row)) for row in part.weak.nonzero()[0].tolist())
-    return RunPiece(part.frames(), part.first, {direction.id: direction for direction in part.directions}, decoded)
+    decoded = {row: batch.record(row) for row, each in batch.records.items() if not isinstance(each, DeferredRecord)}
+    decoded.update((row, batch.record(row)) for row in batch.weak.nonzero()[0].tolist())
+    return RunBatch(batch.frames(), batch.first, {direction.id: direction for direction in batch.directions}, decoded)
 
 
-class RunDissection(EndsWatching[RunPiece]):
+class RunDissection(EndsWatching[RunBatch]):
     """A dissector of blocks to pieces for a ledger, and for rules that read documents in runs."""
 
     block_bytes = SMALL_BLOCK_BYTES
@@ -334,7 +334,7 @@ class RunDissection(EndsWatching[RunPiece]):
         if with_rules:
             self._decoded = _REQUESTS
 
-    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> RunPiece:
+    def _piece(self, frames: Frames, first: int, involved: dict[int, Conversation]) -> RunBatch:
         scan = FilteredScan(frames, first, involved, self._decoded, strict=True)
         decoded: dict[int, Record] = {}
         at, count = -1, len(frames)
@@ -344,4 +344,4 @@ class RunDissection(EndsWatching[RunPiece]):
         self.tally.dcp_frames += scan.dcp
         ids = dict.fromkeys(frames.direction_ids)
         directions = {each: direction_of(involved[each >> 1], each & 1) for each in ids}
-        return RunPiece(frames, first, directions, decoded)
+        return RunBatch(frames, first, directions, decoded)

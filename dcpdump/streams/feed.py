@@ -1,4 +1,4 @@
-"""Turn parts of frames into events and runs of documents, in the order of the frames."""
+"""Turn batches of frames into events and runs of documents, in the order of the frames."""
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict, deque
@@ -14,7 +14,7 @@ from dcpdump.net.limits import CONNECTION, LEAST, LIVING, STREAM
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Lost
 from dcpdump.redact import hides_numbers, is_stray
-from dcpdump.streams.dissection import Ended, EndsWatching, RunPiece, piece_of
+from dcpdump.streams.dissection import Ended, EndsWatching, RunBatch, piece_of
 from dcpdump.streams.frame_event import HIDDEN, UNKNOWN_LOSS, Before, DocumentRun, FrameEvent, Missed, Step
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.state import ANY_TIME, ConnectionState
@@ -38,7 +38,7 @@ class PendingLosses:
             self._of.setdefault((loss.direction.connection, loss.direction.side), deque()).append((self._count, loss))
             self._count += 1
 
-    def before(self, piece: RunPiece) -> dict[int, Before]:
+    def before(self, piece: RunBatch) -> dict[int, Before]:
         """Return the losses before rows of a piece.
 
         A loss belongs to the first frame of its direction that begins after it, and is forgotten with it.
@@ -150,7 +150,7 @@ class Succession:
         first, last = self._times.get(name, (first_ns, last_ns))
         self._times[name] = min(first_ns, first), max(last_ns, last)
 
-    def consume(self, pieces: Iterable[RunPiece]) -> None:
+    def consume(self, pieces: Iterable[RunBatch]) -> None:
         """Note the connections that continue from one file into another."""
         for piece in pieces:
             directions = ((direction.connection, direction.side) for direction in piece.directions)
@@ -452,9 +452,9 @@ def _is_over(stream: Stream) -> bool:
 # -- the feed -------------------------------------------------------------------------------------------
 
 if TYPE_CHECKING:
-    from dcpdump.batch.part import Part
+    from dcpdump.batch.frame_batch import FrameBatch
 
-    Piece = RunPiece | Part
+    Piece = RunBatch | FrameBatch
 
 #: How many connections without a frame are remembered that TCP holds up.
 _EARLY = 1_024
@@ -483,17 +483,17 @@ class Feed:
         self._eviction = Eviction(dissection, ledger)
 
     def observe(self, block: Block) -> None:
-        """Note a block of packets, before its parts, so that the ledger knows whether several files are one capture."""
+        """Note a block, before its batches, so that the ledger knows whether several files are one capture."""
         self.succession.observe(block)
 
     def steps(self, pieces: Sequence["Piece"]) -> Sequence[Step]:
         """Add the next pieces, and return the events and runs of documents that the ledger learns next."""
-        taken = [each if isinstance(each, RunPiece) else piece_of(each) for each in pieces]
+        taken = [each if isinstance(each, RunBatch) else piece_of(each) for each in pieces]
         in_order = self._orderly(taken)
         found = [step for piece in taken for step in self._steps(piece)]
         return self._order.feed(found, waiting=self._dissection.waiting, in_order=in_order)
 
-    def _orderly(self, pieces: Sequence[RunPiece]) -> bool:
+    def _orderly(self, pieces: Sequence[RunBatch]) -> bool:
         """Note the losses and ends of pieces, and return whether their times never go back."""
         in_order = True
         self._pending.add(self._dissection.gaps)
@@ -509,14 +509,14 @@ class Feed:
         self._end()
         return in_order
 
-    def _steps(self, piece: RunPiece) -> list[Step]:
+    def _steps(self, piece: RunBatch) -> list[Step]:
         found = piece.steps(with_rules=self._with_rules, losses=self._pending.before(piece))
         if not self._hides:
             return found
         return [each if isinstance(each, DocumentRun) else without_numbers(each) for each in found]
 
     def rest(self) -> list[Step]:
-        """Return the frames that still wait, after the last part."""
+        """Return the frames that still wait, after the last batch."""
         return self._order.close()
 
     def evictable(self, lose: Lose | None = None) -> Evictable | None:

@@ -2,7 +2,7 @@
 
 from dcpdump.arrow import schema
 from dcpdump.arrow.other_tables import files, gaps
-from dcpdump.batch.part import HEADER, dtype_of
+from dcpdump.batch.frame_batch import HEADER, dtype_of
 from dcpdump.batch.plans import PLANS
 from dcpdump.record import columns
 from dcpdump.spec import MESSAGES, PUSHES

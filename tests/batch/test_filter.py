@@ -13,7 +13,7 @@ from dcpdump.batch import dissector
 from dcpdump.batch.block import blocks
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.filter import masks, wanted_rows
-from dcpdump.batch.part import Part, joined
+from dcpdump.batch.frame_batch import FrameBatch, joined
 from dcpdump.capture.file import Capture, timeline
 from dcpdump.cli.options import selection
 from dcpdump.conversation import Conversation
@@ -86,38 +86,38 @@ def packets(tmp_path_factory: pytest.TempPathFactory) -> list[Packet]:
 
 
 @pytest.fixture(scope="module")
-def both(packets: list[Packet]) -> tuple[list[Record], list[Part]]:
+def both(packets: list[Packet]) -> tuple[list[Record], list[FrameBatch]]:
     """Return the frames one by one, and many at once."""
     dissector, dissection = Dissector(), Dissection()
     records = [record for packet in packets for record in dissector.feed(packet)] + dissector.close()
-    parts = [joined(all_pieces(dissection.feed_block(block))) for block in blocks(packets, 200_000)]
-    return records, parts + all_pieces(dissection.close_blocks())
+    batches = [joined(all_pieces(dissection.feed_block(block))) for block in blocks(packets, 200_000)]
+    return records, batches + all_pieces(dissection.close_blocks())
 
 
 @pytest.mark.parametrize("given", CHOICES, ids=str)
 def test_the_same_frames_are_chosen(
-    packets: list[Packet], both: tuple[list[Record], list[Part]], given: dict[str, Any]
+    packets: list[Packet], both: tuple[list[Record], list[FrameBatch]], given: dict[str, Any]
 ) -> None:
-    records, parts = both
+    records, batches = both
     chosen = selection(dict.fromkeys(OPTIONS) | {"problems": False} | given)
     chosen.begin(packets[0].ts_ns)
     wanted = [record.number for record in records if chosen.accepts(record)]
     asked = masks(chosen.texts, chosen.filter, window=chosen.window)
     table = FrameTable(asked, 64)
-    assert [part.first + row for part in parts for row in wanted_rows(part, asked)] == wanted
-    batches = [table.feed(part) for part in parts]
-    assert [row for batch in batches if batch for row in batch.column("frame").to_pylist()] == wanted
+    assert [batch.first + row for batch in batches for row in wanted_rows(batch, asked)] == wanted
+    fed = [table.feed(batch) for batch in batches]
+    assert [row for batch in fed if batch for row in batch.column("frame").to_pylist()] == wanted
     assert wanted or given in ({"seqno": "18446744073709551615"},)
 
 
 def test_frames_at_both_ends_of_a_time_are_chosen(packets: list[Packet]) -> None:
     moved = [packet._replace(ts_ns=(packet.ts_ns or 0) + 1) for packet in packets[:800]]  # to the nanosecond
-    part = joined(parts_of(moved))
-    row = int(np.flatnonzero(part.header.opcode == DCP_MUTATION)[3])
-    when = iso_time(int(part.ts_ns[row]))
+    batch = joined(parts_of(moved))
+    row = int(np.flatnonzero(batch.header.opcode == DCP_MUTATION)[3])
+    when = iso_time(int(batch.ts_ns[row]))
     chosen = selection(dict.fromkeys(OPTIONS) | {"problems": False, "since": when, "until": when})
     asked = masks(chosen.texts, chosen.filter, window=chosen.window)
-    assert list(wanted_rows(part, asked)) == np.flatnonzero(part.ts_ns == part.ts_ns[row]).tolist()
+    assert list(wanted_rows(batch, asked)) == np.flatnonzero(batch.ts_ns == batch.ts_ns[row]).tolist()
 
 
 # -- frames that are picked by their headers are those that a filter of every decoded frame accepts ----------

@@ -3,7 +3,7 @@
 import struct
 
 from dcpdump.batch.block import blocks
-from dcpdump.batch.scan import Later
+from dcpdump.batch.scan import DeferredRecord
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
@@ -63,10 +63,10 @@ def mixed(text: str = "") -> list[Packet]:
 
 def test_neighbours_are_not_decoded_until_somebody_looks() -> None:
     (part,) = parts_of(mixed())
-    waiting = [row for row, record in part.records.items() if isinstance(record, Later)]
+    waiting = [row for row, record in part.records.items() if isinstance(record, DeferredRecord)]
     names = {part.record(row).frame.message.name for row in waiting}
     assert names == {"GET", "SET", "GETQ"}
-    assert not any(isinstance(part.records[row], Later) for row in waiting)
+    assert not any(isinstance(part.records[row], DeferredRecord) for row in waiting)
 
 
 def test_neighbours_have_the_same_rows_as_frame_by_frame() -> None:

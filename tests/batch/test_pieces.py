@@ -9,7 +9,7 @@ from dcpdump.arrow.other_tables import Judging
 from dcpdump.batch.block import Block, blocks
 from dcpdump.batch.cutting import MOST_WEIGHT
 from dcpdump.batch.dissector import Dissection
-from dcpdump.batch.part import Part
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
 from dcpdump.record import Json, as_json
@@ -31,7 +31,7 @@ _TOGETHER = 65_536 + 1_448
 def sizes(captured: list[Packet]) -> list[list[int]]:
     """Return, of each block of a capture, how many frames are in what is taken at a time."""
     dissection = Dissection()
-    return [[sum(map(len, parts)) for parts in dissection.feed_block(block)] for block in blocks(captured)]
+    return [[sum(map(len, batches)) for batches in dissection.feed_block(block)] for block in blocks(captured)]
 
 
 def sent(*data: bytes) -> list[Packet]:
@@ -67,19 +67,19 @@ def test_what_holes_held_back_is_taken_in_pieces(holes: int, count: int) -> None
         talk.skip(1, len(NOOP)).send(1, NOOP * count)
     dissection, taken = Dissection(), []
     for block in blocks(talk.packets):
-        taken += [sum(map(len, parts)) for parts in dissection.feed_block(block)]
+        taken += [sum(map(len, batches)) for batches in dissection.feed_block(block)]
     assert sum(taken) == 1
-    taken += [sum(map(len, parts)) for parts in dissection.close_blocks()]
+    taken += [sum(map(len, batches)) for batches in dissection.close_blocks()]
     assert sum(taken) == holes * count + 1
     assert max(taken) <= MOST_WEIGHT + _TOGETHER // len(NOOP)
 
 
 def test_a_list_of_pieces_is_emptied_before_the_next_is_made() -> None:
     (block, *_) = blocks(sent(NOOP * 25_000))
-    taken: list[list[Part]] = []
-    for parts in Dissection().feed_block(block):
+    taken: list[list[FrameBatch]] = []
+    for batches in Dissection().feed_block(block):
         assert not any(taken)
-        taken.append(parts)
+        taken.append(batches)
     assert len(taken) > 1
 
 
@@ -103,10 +103,10 @@ def test_in_small_pieces_the_same_is_found(shape: Callable[[int], list[Packet]])
 def test_before_a_piece_is_made_it_is_known_what_its_packets_carry(shape: Callable[[int], list[Packet]]) -> None:
     survey = _SmallSurvey()
     for block in blocks(shape(SHAPES[shape])):
-        for parts in survey.feed_block(block):
+        for batches in survey.feed_block(block):
             known = set(carried(survey, block))
-            for part in parts:
-                assert {direction.id for direction in part.directions} <= known
+            for batch in batches:
+                assert {direction.id for direction in batch.directions} <= known
 
 
 class _SmallWatching(Watching):
@@ -122,10 +122,10 @@ def judged(dissection: Watching, captured: list[Packet]) -> tuple[list[Json], li
     judging = Judging(dissection)
     records: list[Json] = []
 
-    def take(some: Iterator[list[Part]]) -> None:
-        for parts in some:
-            records.extend(as_json(part.record(row)) for part in parts for row in range(len(part)))
-            judging.feed(parts)
+    def take(some: Iterator[list[FrameBatch]]) -> None:
+        for batches in some:
+            records.extend(as_json(batch.record(row)) for batch in batches for row in range(len(batch)))
+            judging.feed(batches)
             dissection.gaps.clear()
 
     for block in blocks(captured):

@@ -9,20 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dcpdump.batch import traffic_over_time
-from dcpdump.batch.part import Part
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.traffic_over_time import STEPS, Axis, Grid, Kind, TrafficOverTime
 from tests.support.conversation import opening, packets, said
 from tests.support.pieces import parts_of
 
 
-def parts(text: str) -> list[Part]:
+def batches(text: str) -> list[FrameBatch]:
     return parts_of(packets(said(text)))
 
 
-def traffic(text: str) -> tuple[TrafficOverTime, Sequence[Part]]:
-    found, seen = TrafficOverTime(), parts(text)
-    for part in seen:
-        found.feed(part)
+def traffic(text: str) -> tuple[TrafficOverTime, Sequence[FrameBatch]]:
+    found, seen = TrafficOverTime(), batches(text)
+    for batch in seen:
+        found.feed(batch)
     return found, seen
 
 
@@ -34,14 +34,14 @@ TALK = opening() + (
 
 def test_the_sum_of_a_lane_is_the_bytes_of_all_frames() -> None:
     found, seen = traffic(TALK)
-    assert int(found.bytes_of(0).sum()) == sum(int(part.length.sum()) for part in seen)
+    assert int(found.bytes_of(0).sum()) == sum(int(batch.length.sum()) for batch in seen)
 
 
 def test_a_step_may_have_more_than_four_gigabytes() -> None:
-    found, seen = TrafficOverTime(), parts(TALK)
-    for part in seen:
-        found.feed(replace(part, length=part.length + (3 << 30)))
-    assert int(found.bytes_of(0).sum()) == sum(int(part.length.sum()) + (len(part) * 3 << 30) for part in seen)
+    found, seen = TrafficOverTime(), batches(TALK)
+    for batch in seen:
+        found.feed(replace(batch, length=batch.length + (3 << 30)))
+    assert int(found.bytes_of(0).sum()) == sum(int(batch.length.sum()) + (len(batch) * 3 << 30) for batch in seen)
 
 
 def test_messages_and_seqnos_are_counted_by_stream() -> None:

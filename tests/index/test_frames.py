@@ -37,7 +37,7 @@ def dissected(paths: Sequence[str], limits: Limits = DEFAULT, *, salvage: bool =
 
 def options(size: int, **others: int) -> IndexOptions:
     """Return options by which checkpoints are many and little is kept."""
-    return replace(IndexOptions(block_bytes=size, distance=1, connection_distance=0, parts=1), **others)  # type: ignore[arg-type]
+    return replace(IndexOptions(block_bytes=size, distance=1, connection_distance=0, batches=1), **others)  # type: ignore[arg-type]
 
 
 def check_frames(paths: Sequence[str], given: IndexOptions, *, salvage: bool = False) -> int:
@@ -122,15 +122,15 @@ def seqno_of(record: Record) -> int | None:
 def test_few_frames_are_decoded_one_by_one_again_wherever_one_is_asked_for(tmp_path: Path) -> None:
     talk = opening() + "\n".join(f"STREAM vb={vbucket}, start-seqno=0" for vbucket in range(1024))
     path = written(talk, tmp_path / "many-streams.pcap")
-    with CaptureIndex([Capture(str(path))], IndexOptions(parts=1000)) as index:
+    with CaptureIndex([Capture(str(path))], IndexOptions(batches=1000)) as index:
         index.finish()
-        parts = list(index.building.replay.parts(1))
-        assert sum(len(part.records) for part in parts) > 2000
+        batches = list(index.building.replay.batches(1))
+        assert sum(len(batch.records) for batch in batches) > 2000
         for number in range(1, index.frames, 50):
             index.building.replay.forget()
             index.building.replay._kept.clear()
             assert index.record(number).number == number
-            assert sum(len(part.records) for part in index.building.replay._kept.values()) <= 700
+            assert sum(len(batch.records) for batch in index.building.replay._kept.values()) <= 700
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)

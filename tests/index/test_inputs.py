@@ -125,11 +125,11 @@ def test_memory_that_is_freed_is_freed_again(traffic: list[Packet], tmp_path: Pa
     path = saved(disturbed(traffic * 2, 3), tmp_path / "little.pcap")
     limits = replace(DEFAULT, memory=64 * 1024)
     # What is freed when depends on the blocks: those of the index have to be the same.
-    dissection, parts = Dissection(limits), []
+    dissection, batches = Dissection(limits), []
     for block in blocks_of([Capture(str(path))], BlockSize(4096)):
-        parts += all_pieces(dissection.feed_block(block))
-    parts += all_pieces(dissection.close_blocks())
-    expected = [part.record(row) for part in parts for row in range(len(part))]
+        batches += all_pieces(dissection.feed_block(block))
+    batches += all_pieces(dissection.close_blocks())
+    expected = [batch.record(row) for batch in batches for row in range(len(batch))]
     assert dissection.balance.evictions > 3
     assert check_against(expected, [str(path)], [replace(options(4096), limits=limits)]) > 50
 

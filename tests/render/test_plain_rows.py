@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from dcpdump.batch.part import joined
+from dcpdump.batch.frame_batch import joined
 from dcpdump.clock import PLAIN_TIMES
 from dcpdump.escape import safe
 from dcpdump.render import OUTPUTS, View
@@ -90,21 +90,21 @@ def test_frames_are_written_as_one_by_one(
         talk.send(1, encode("DCP_OPEN", response=True))
     for _ in range(4):
         talk.send(1, b"".join(frames))
-    parts = parts_of(talk.fin().packets)
+    batches = parts_of(talk.fin().packets)
     seen = view(value_bytes, file=file)
-    for part in parts:
-        records = [part.record(row) for row in range(len(part))]
+    for batch in batches:
+        records = [batch.record(row) for row in range(len(batch))]
         for form in FORMATS:
             alone = [OUTPUTS[form].write(record, seen).encode() for record in records]
-            assert Bulk(form, seen).text(part, range(len(part))) == b"".join(alone)
-            assert Bulk(form, seen).text(part, range(0, len(part), 2)) == b"".join(alone[::2])
+            assert Bulk(form, seen).text(batch, range(len(batch))) == b"".join(alone)
+            assert Bulk(form, seen).text(batch, range(0, len(batch), 2)) == b"".join(alone[::2])
 
 
 def test_nearly_all_frames_of_a_replica_are_plain(tmp_path: Path) -> None:
-    part = joined(parts_of(files(str(capture(tmp_path, "wire", 2500, 64)))))
-    frames = PlainRows(part, range(len(part)))
+    batch = joined(parts_of(files(str(capture(tmp_path, "wire", 2500, 64)))))
+    frames = PlainRows(batch, range(len(batch)))
     plain = [frames.load(at) for at in range(frames.count)]
-    assert plain.count(True) / len(part) > 0.9
+    assert plain.count(True) / len(batch) > 0.9
 
 
 @given(st.lists(times, min_size=1, max_size=4))

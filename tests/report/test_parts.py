@@ -25,7 +25,7 @@ from dcpdump.streams.dissection import Watching
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import NO_FRAME
 from dcpdump.streams.ledger import Ledger
-from tests.batch.test_traffic_over_time import parts
+from tests.batch.test_traffic_over_time import batches
 from tests.support.conversation import opening, packets, said
 from tests.support.ledgers import ledger
 from tests.support.pages import parsed
@@ -143,7 +143,7 @@ def test_levels_are_kept_of_the_connections_that_may_be_pictured(monkeypatch: py
     begun = opening(controls="connection_buffer_size=1000") + f"STREAM vb=1\n{LIVE}"
     text = "".join(f"CONNECT 10.0.0.9:5000{at} 10.0.0.1:11210\n{begun}" for at in range(4))
     gathered, kept = Gathered(), ledger(text)
-    gathered.consume(parts(text), ())
+    gathered.consume(batches(text), ())
     for number in kept.connections:
         gathered.learnt(NO_FRAME._replace(connection=number, ts_ns=SECOND), kept)
     assert list(gathered.levels.rows) == [0, 1]
@@ -197,8 +197,8 @@ def test_of_more_vbuckets_than_a_picture_has_rows_each_row_has_the_largest_of_ne
 ) -> None:
     streams = "".join(f"STREAM vb={at}\n{LIVE}" + f"WAIT {at}\nRX mutation{{seqno:2}}\n" * (at % 2) for at in range(5))
     kept, traffic = ledger(opening() + streams), TrafficOverTime()
-    for part in parts(opening() + streams):
-        traffic.feed(part)
+    for batch in batches(opening() + streams):
+        traffic.feed(batch)
     group = list(kept.connections.values())
     times = TimeAxis(traffic.axis.origin_ns or 0, kept.last_ns or 0)
     whole = silence_map(traffic, group, times)

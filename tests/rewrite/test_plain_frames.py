@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.batch.gather import Array
-from dcpdump.batch.part import Part
 from dcpdump.net.packet import Packet
 from dcpdump.record import as_json
 from dcpdump.redact import Pseudonyms
@@ -38,11 +38,11 @@ def both(packets: Sequence[Packet], *, full: bool) -> tuple[list[Concealed], lis
     concealer = Concealer(Pseudonyms(b"salt"), full=full)
     plain: list[Concealed] = []
     decoded: list[Concealed] = []
-    for part in parts_of(packets, show_secrets=True):
-        for row, frame in enumerate(plain_frames(part)):
+    for batch in parts_of(packets, show_secrets=True):
+        for row, frame in enumerate(plain_frames(batch)):
             if frame is not None:
                 plain.append(concealer.conceal_plain(frame))
-                decoded.append(concealer.conceal(part.record(row)))
+                decoded.append(concealer.conceal(batch.record(row)))
     return plain, decoded
 
 
@@ -74,10 +74,10 @@ def test_nearly_all_of_replica_traffic_is_plain(tmp_path_factory: pytest.TempPat
 def numbers(packets: Sequence[Packet]) -> list[tuple[int, int]]:
     """Return the proof hashes of plain frames, as they are and as records."""
     found = []
-    for part in parts_of(packets, show_secrets=True):
-        for row, (place, frame) in enumerate(zip(positions_of(part), plain_frames(part), strict=True)):
+    for batch in parts_of(packets, show_secrets=True):
+        for row, (place, frame) in enumerate(zip(positions_of(batch), plain_frames(batch), strict=True)):
             if frame is not None:
-                record = part.record(row)
+                record = batch.record(row)
                 found.append((plain_proof_hash(place, frame, frame.data), proof_hash(place, record, frame.data)))
     return found
 
@@ -108,8 +108,8 @@ def gets() -> list[Packet]:
     return out.fin().packets
 
 
-def shown(part: Part, row: int) -> str:
-    flat = as_json(part.record(row), value_bytes=None)
+def shown(batch: FrameBatch, row: int) -> str:
+    flat = as_json(batch.record(row), value_bytes=None)
     return repr({name: flat[name] for name in flat if name not in NUMBERS})
 
 
@@ -129,10 +129,10 @@ def test_frames_are_alike_where_what_is_shown_of_them_is(packets: list[Packet]) 
     numbers: defaultdict[str, set[int]] = defaultdict(set)
     texts: defaultdict[int, set[str]] = defaultdict(set)
     for reading in readings(packets):
-        for part in parts_of(reading):
-            for row, number in enumerate(frame_hashes(part, np.arange(len(part)))):
-                numbers[shown(part, row)].add(number)
-                texts[number].add(shown(part, row))
+        for batch in parts_of(reading):
+            for row, number in enumerate(frame_hashes(batch, np.arange(len(batch)))):
+                numbers[shown(batch, row)].add(number)
+                texts[number].add(shown(batch, row))
     assert {len(each) for each in numbers.values()} == {len(each) for each in texts.values()} == {1}
 
 
@@ -140,8 +140,8 @@ def last_hash(frame: bytes, flags: int = 1, way: str = "10.0.0.1:50000", at_ns: 
     """Return the hash of the frame that a server sends last on a connection that was opened with flags."""
     made = TcpTalk(flow(way), start_ns=at_ns).send(0, encode("DCP_OPEN", {"flags": flags}, key=b"x"))
     made.send(1, encode("DCP_OPEN", response=True)).send(1, frame)
-    *_, part = parts_of(made.packets)
-    return int(frame_hashes(part, np.array([len(part) - 1]))[0])
+    *_, batch = parts_of(made.packets)
+    return int(frame_hashes(batch, np.array([len(batch) - 1]))[0])
 
 
 @pytest.mark.parametrize(

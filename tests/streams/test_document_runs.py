@@ -14,7 +14,7 @@ from dcpdump.batch.block import blocks
 from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import Finding
 from dcpdump.net.packet import Packet
-from dcpdump.streams.dissection import EndsWatching, RunDissection, RunPiece, Watching, piece_of
+from dcpdump.streams.dissection import EndsWatching, RunBatch, RunDissection, Watching, piece_of
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import DocumentRun, FrameEvent
 from dcpdump.streams.ledger import Ledger
@@ -183,7 +183,7 @@ def test_a_marker_that_is_later_than_its_documents_is_a_step_of_its_own() -> Non
     captured[at] = captured[at]._replace(ts_ns=(captured[at + 1].ts_ns or 0) + 1)
     dissection = RunDissection()
     (piece,) = [piece for block in blocks(captured) for piece in all_pieces(dissection.feed_block(block))]
-    assert isinstance(piece, RunPiece)
+    assert isinstance(piece, RunBatch)
     found = piece.steps(with_rules=False, losses={})
     assert [step.snapshot for step in found if isinstance(step, DocumentRun)] == [None]
 

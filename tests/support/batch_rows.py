@@ -11,7 +11,7 @@ from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.batch.block import blocks
 from dcpdump.batch.dissector import Dissection
 from dcpdump.batch.filter import Masks
-from dcpdump.batch.part import joined
+from dcpdump.batch.frame_batch import joined
 from dcpdump.capture.file import Capture, timeline
 from dcpdump.conversation import Tally
 from dcpdump.dissect import Dissector
@@ -90,8 +90,8 @@ def _columnar(
     dissection, table = Dissection(limits), FrameTable(Masks(FrameFilter()), value_bytes)
     batches: list[pa.RecordBatch | None] = []
     for block in blocks(packets, size):
-        batches += [table.feed(joined(parts)) for parts in dissection.feed_block(block) if parts]
-    batches += [table.feed(part) for part in all_pieces(dissection.close_blocks())]
+        batches += [table.feed(joined(batches)) for batches in dissection.feed_block(block) if batches]
+    batches += [table.feed(batch) for batch in all_pieces(dissection.close_blocks())]
     rows = [spelled(row) for batch in batches if batch is not None for row in present(batch)]
     return rows, dissection.tally, dissection.balance
 

@@ -33,7 +33,7 @@ from dcpdump.record import Lost
 from dcpdump.render.line import dialogue_name
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.statuses import STATUS
-from dcpdump.streams.dissection import RunPiece, Watching, piece_of
+from dcpdump.streams.dissection import RunBatch, Watching, piece_of
 from dcpdump.streams.feed import Feed, PendingLosses
 from dcpdump.streams.frame_event import Before, FrameEvent, one_by_one
 from dcpdump.wire.encode import encode
@@ -251,7 +251,7 @@ def packets(frames: Iterable[Said], segment: int = 1 << 20) -> list[Packet]:
     return [Packet(number, ts_ns, 1, each.data, len(each.data), "") for number, (ts_ns, each) in enumerate(out, 1)]
 
 
-def events_of(piece: RunPiece, losses: Mapping[int, Before] | None = None) -> list[FrameEvent]:
+def events_of(piece: RunBatch, losses: Mapping[int, Before] | None = None) -> list[FrameEvent]:
     """Return the events of all frames of a piece."""
     return [frame for step in piece.steps(with_rules=False, losses=losses or {}) for frame in one_by_one(step)]
 

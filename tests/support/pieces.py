@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from dcpdump.batch.block import BLOCK_BYTES, blocks
 from dcpdump.batch.dissector import Dissection
-from dcpdump.batch.part import Part
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.net.packet import Packet
 from dcpdump.streams.feed import Feed
 from dcpdump.streams.frame_event import Step, one_by_one
@@ -27,12 +27,12 @@ def fed(dissection: Any, packets: Iterable[Packet], size: int = BLOCK_BYTES) -> 
 
 def told(feed: Feed, dissection: Any, captured: Iterable[Packet], *, runs: bool = False) -> Iterator[Step]:
     """Yield what a feed tells of captured packets to their end: frame by frame, or with runs of documents."""
-    for parts in fed(dissection, captured):
-        for step in feed.steps(parts):
+    for batches in fed(dissection, captured):
+        for step in feed.steps(batches):
             yield from (step,) if runs else one_by_one(step)
     yield from feed.rest()
 
 
-def parts_of(packets: Iterable[Packet], size: int = BLOCK_BYTES, *, show_secrets: bool = False) -> list[Part]:
+def parts_of(packets: Iterable[Packet], size: int = BLOCK_BYTES, *, show_secrets: bool = False) -> list[FrameBatch]:
     """Return the frames of packets, which are dissected in blocks of ``size`` bytes."""
     return all_pieces(fed(Dissection(show_secrets=show_secrets), packets, size))

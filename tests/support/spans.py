@@ -11,7 +11,7 @@ import pyarrow as pa
 from dcpdump.arrow.frame_table import FrameTable
 from dcpdump.arrow.other_tables import OtherTables
 from dcpdump.batch.filter import Masks
-from dcpdump.batch.part import joined
+from dcpdump.batch.frame_batch import joined
 from dcpdump.batch.read_blocks import blocks_of
 from dcpdump.capture.file import Capture
 from dcpdump.filter import FrameFilter
@@ -93,19 +93,19 @@ def whole(
     others, out = OtherTables(tables, dissection), dict[str, list[Row]]({name: [] for name in (*tables, "frames")})
     captures = [Capture(str(path), salvage=options.salvage, secrets=secrets) for path in paths]
 
-    def take(parts: list[Any]) -> None:
-        batch = table.feed(joined(parts)) if parts else None
+    def take(batches: list[Any]) -> None:
+        batch = table.feed(joined(batches)) if batches else None
         out["frames"] += [] if batch is None else _present(batch)
-        for name, rows in others.feed(parts):
+        for name, rows in others.feed(batches):
             out[name] += _present(rows)
         dissection.gaps.clear()
 
     for block in blocks_of(captures, options.block_bytes):
         others.observe(block)
-        for parts in dissection.feed_block(block):
-            take(parts)
-    for parts in dissection.close_blocks():
-        take(parts)
+        for batches in dissection.feed_block(block):
+            take(batches)
+    for batches in dissection.close_blocks():
+        take(batches)
     for name, rows in others.rows(captures):
         out[name] += _present(rows)
     return out

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dcpdump.batch.block import gathered
 from dcpdump.batch.dissector import Dissection
-from dcpdump.batch.part import Part
+from dcpdump.batch.frame_batch import FrameBatch
 from dcpdump.capture.file import Capture
 from dcpdump.dissect import Dissector
 from dcpdump.net.packet import Packet
@@ -42,14 +42,14 @@ def one_by_one(packets: Sequence[Packet], keylog: bytes) -> tuple[list[Frame], D
 
 def many_at_once(packets: Sequence[Packet], keylog: bytes, size: int) -> tuple[list[Frame], Dissection]:
     dissection = Dissection(show_secrets=True, secrets=secrets_of(keylog))
-    parts: list[Part] = []
+    batches: list[FrameBatch] = []
     for at in range(0, len(packets), size):
-        parts += all_pieces(dissection.feed_block(gathered(packets[at : at + size])))
-    parts += all_pieces(dissection.close_blocks())
+        batches += all_pieces(dissection.feed_block(gathered(packets[at : at + size])))
+    batches += all_pieces(dissection.close_blocks())
     frames: list[Frame] = []
-    for part in parts:
-        for row in range(len(part)):
-            direction, raw = part.directions[int(part.direction[row])], part.raw(row)
+    for batch in batches:
+        for row in range(len(batch)):
+            direction, raw = batch.directions[int(batch.direction[row])], batch.raw(row)
             frames.append((direction.connection, direction.side, raw.offset, raw.gap_before, raw.data))
     return frames, dissection
 

@@ -18,7 +18,17 @@ import numpy as np
 from dcpdump.batch.block import BLOCK_BYTES
 from dcpdump.batch.gather import Array, records_at
 from dcpdump.batch.plans import PLANS, Plan
-from dcpdump.batch.scan import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, START_BITS, UNDERLYING, UNKNOWN, Later
+from dcpdump.batch.scan import (
+    ID_BITS,
+    ID_MASK,
+    INFERRED,
+    PLAN_BITS,
+    SPLIT,
+    START_BITS,
+    UNDERLYING,
+    UNKNOWN,
+    DeferredRecord,
+)
 from dcpdump.net.packet import NO_TIME
 from dcpdump.record import Direction, Record
 from dcpdump.spec import MESSAGES, PUSHES
@@ -195,7 +205,7 @@ class Numbers(Generic[T]):
 
 
 class Keys(NamedTuple):
-    """The keys of frames with a plan: their offsets in the bytes of a part, and their collections."""
+    """The keys of frames with a plan: their offsets in the bytes of a batch, and their collections."""
 
     start: Array
     logical: Array  #: after the collection id, where there is one
@@ -210,7 +220,7 @@ class Keys(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Part:
+class FrameBatch:
     """Frames ``first``, ``first + 1`` … of the output. Each column has an entry for each frame."""
 
     first: int
@@ -227,7 +237,7 @@ class Part:
     direction: Array  #: which of ``directions``
     directions: list[Direction]
     odd: dict[int, RawFrame]  #: by row: incomplete frames
-    records: dict[int, Record | Later]  #: by row: frames without a plan
+    records: dict[int, Record | DeferredRecord]  #: by row: frames without a plan
     #: names of collections, by connection, where there are any
     names: dict[int, ConnectionNames] = field(default_factory=dict)
 
@@ -335,7 +345,7 @@ class Part:
         Frames with a plan are decoded with the state of their row; credentials are never among them.
         """
         found = self.records.get(row)
-        if isinstance(found, Later):
+        if isinstance(found, DeferredRecord):
             found = self.records[row] = found.record(self.raw(row))
         if found is not None:
             return found
@@ -369,14 +379,14 @@ class Part:
         )
 
 
-def part_of(
+def batch_of(
     frames: Frames,
     first: int,
     rows: list[int],
-    records: dict[int, Record | Later],
+    records: dict[int, Record | DeferredRecord],
     direction_of: Callable[[int], Direction],
-) -> Part:
-    """Make a part of frames and the rows and records that ``scan`` made.
+) -> FrameBatch:
+    """Make a batch of frames and the rows and records that ``scan`` made.
 
     ``first``: the number of the first frame; ``direction_of`` returns the direction for a number in ``frames``.
     """
@@ -401,7 +411,7 @@ def part_of(
         length[odd] = raw.length
     files, directions = Numbers[str](), Numbers[int]()
     file, direction = files.of(frames.files)[by], spread(directions.of(frames.direction_ids))
-    return Part(
+    return FrameBatch(
         first,
         data,
         row,
@@ -420,33 +430,33 @@ def part_of(
     )
 
 
-def joined(parts: list[Part]) -> Part:
-    """Join consecutive parts."""
-    if len(parts) == 1:
-        return parts[0]
+def joined(batches: list[FrameBatch]) -> FrameBatch:
+    """Join consecutive batches."""
+    if len(batches) == 1:
+        return batches[0]
     files, directions = Numbers[str](), Numbers[Direction]()
-    bases = np.cumsum([0, *(len(part.data) for part in parts[:-1])]).tolist()
-    rows = np.cumsum([0, *(len(part) for part in parts[:-1])]).tolist()
+    bases = np.cumsum([0, *(len(batch.data) for batch in batches[:-1])]).tolist()
+    rows = np.cumsum([0, *(len(batch) for batch in batches[:-1])]).tolist()
     plain = ("length", "offset", "gap_before", "weak", "packet", "ts_ns")
-    columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in plain}
+    columns: dict[str, Any] = {name: np.concatenate([getattr(batch, name) for batch in batches]) for name in plain}
     return replace(
-        parts[0],
-        data=b"".join([part.data for part in parts]),
-        row=np.concatenate([part.row + base for part, base in zip(parts, bases, strict=True)]),
-        file=np.concatenate([files.of(part.files)[part.file] for part in parts]),
+        batches[0],
+        data=b"".join([batch.data for batch in batches]),
+        row=np.concatenate([batch.row + base for batch, base in zip(batches, bases, strict=True)]),
+        file=np.concatenate([files.of(batch.files)[batch.file] for batch in batches]),
         files=files.all,
-        direction=np.concatenate([directions.of(part.directions)[part.direction] for part in parts]),
+        direction=np.concatenate([directions.of(batch.directions)[batch.direction] for batch in batches]),
         directions=directions.all,
-        odd={row + base: raw for part, base in zip(parts, rows, strict=True) for row, raw in part.odd.items()},
+        odd={row + base: raw for batch, base in zip(batches, rows, strict=True) for row, raw in batch.odd.items()},
         records={
-            row + base: each for part, base in zip(parts, rows, strict=True) for row, each in part.records.items()
+            row + base: each for batch, base in zip(batches, rows, strict=True) for row, each in batch.records.items()
         },
-        names={number: names for part in parts for number, names in part.names.items()},
+        names={number: names for batch in batches for number, names in batch.names.items()},
         **columns,
     )
 
 
-# -- groups of parts, even by the bytes of their values: what is made of a group takes a multiple of these
+# -- groups of batches, even by the bytes of their values: what is made of a group takes a multiple of these
 
 #: About how many bytes a group has; a larger frame is a group of its own.
 GROUP_BYTES = 2 * BLOCK_BYTES
@@ -454,12 +464,12 @@ GROUP_BYTES = 2 * BLOCK_BYTES
 _CLAIM_BYTES = 4
 
 
-def even_groups(parts: Iterable[Part]) -> Iterator[list[Part]]:
-    """Yield consecutive parts in groups of about one size; large parts are cut."""
-    group: list[Part] = []
+def even_groups(batches: Iterable[FrameBatch]) -> Iterator[list[FrameBatch]]:
+    """Yield consecutive batches in groups of about one size; large batches are cut."""
+    group: list[FrameBatch] = []
     size = 0
-    for part in parts:
-        for piece, more in _cut(part):
+    for batch in batches:
+        for piece, more in _cut(batch):
             if group and size + more > GROUP_BYTES:
                 yield group
                 group, size = [], 0
@@ -469,26 +479,26 @@ def even_groups(parts: Iterable[Part]) -> Iterator[list[Part]]:
         yield group
 
 
-def _cut(part: Part) -> Iterator[tuple[Part, int]]:
-    """Yield a part in pieces that are not too large, each with its size in bytes."""
-    ends = np.cumsum(_sizes(part)).tolist()
+def _cut(batch: FrameBatch) -> Iterator[tuple[FrameBatch, int]]:
+    """Yield a batch in pieces that are not too large, each with its size in bytes."""
+    ends = np.cumsum(_sizes(batch)).tolist()
     low = done = 0
-    while low < len(part):
+    while low < len(batch):
         high = max(low + 1, bisect_right(ends, done + GROUP_BYTES))
-        yield part if high - low == len(part) else _rows(part, low, high), ends[high - 1] - done
+        yield batch if high - low == len(batch) else _rows(batch, low, high), ends[high - 1] - done
         low, done = high, ends[high - 1]
 
 
-def _sizes(part: Part) -> Array:
+def _sizes(batch: FrameBatch) -> Array:
     """Return the size of each frame, with compressed values counted at the length that they credibly claim."""
-    sizes: Array = np.minimum(part.length, len(part.data))
-    header = part.header
+    sizes: Array = np.minimum(batch.length, len(batch.data))
+    header = batch.header
     packed = np.flatnonzero((header.datatype & SNAPPY != 0) & (header.value > 0))
     if len(packed):
-        at = part.start[packed] + header.key_at[packed] + header.key[packed]
+        at = batch.start[packed] + header.key_at[packed] + header.key[packed]
         claim, more = np.zeros(len(packed), np.int64), np.ones(len(packed), bool)
         for digit in range(_CLAIM_BYTES):
-            byte = part.view[np.minimum(at + digit, len(part.data) - 1)].astype(np.int64)
+            byte = batch.view[np.minimum(at + digit, len(batch.data) - 1)].astype(np.int64)
             claim += np.where(more, (byte & 0x7F) << 7 * digit, 0)
             more &= byte > 0x7F
         claim[more | (claim > np.minimum(MAX_VALUE, MAX_RATIO * header.value[packed]))] = 0
@@ -496,25 +506,25 @@ def _sizes(part: Part) -> Array:
     return sizes
 
 
-def _rows(part: Part, low: int, high: int) -> Part:
-    """Return some rows of a part as a part, with only the bytes that they need."""
+def _rows(batch: FrameBatch, low: int, high: int) -> FrameBatch:
+    """Return some rows of a batch as a batch, with only the bytes that they need."""
     some = slice(low, high)
-    begin = int(part.start[some].min())
-    end = int((part.start[some] + part.length[some]).max())
-    all_columns = ((each.name, getattr(part, each.name)) for each in fields(part))
+    begin = int(batch.start[some].min())
+    end = int((batch.start[some] + batch.length[some]).max())
+    all_columns = ((each.name, getattr(batch, each.name)) for each in fields(batch))
     columns: dict[str, Any] = {name: each[some] for name, each in all_columns if isinstance(each, np.ndarray)}
     columns["row"] = columns["row"] - begin  # a row's lowest bits are its offset
     return replace(
-        part,
+        batch,
         **columns,
-        first=part.first + low,
-        data=part.data[begin:end],
-        odd={row - low: raw for row, raw in part.odd.items() if low <= row < high},
-        records={row - low: each for row, each in part.records.items() if low <= row < high},
+        first=batch.first + low,
+        data=batch.data[begin:end],
+        odd={row - low: raw for row, raw in batch.odd.items() if low <= row < high},
+        records={row - low: each for row, each in batch.records.items() if low <= row < high},
     )
 
 
-# -- parts and other data about frames, packed as bytes for another process ---------------------------
+# -- batches and other data about frames, packed as bytes for another process ---------------------------
 # Large arrays are not copied into the pickle: they follow it, and are used in place by the reader. Entries of the
 # protocol table, and its plans, which every process has, are given by their number. The bytes are a pickle: read them
 # only with the same version of dcpdump, and only where no one else could have written them.
@@ -525,9 +535,9 @@ _NUMBER = Struct("=Q")
 _ALIGNED = 64  #: bytes: NumPy needs aligned data
 
 
-def is_heavy(part: Part) -> bool:
-    """Return whether a part is written faster than it is packed, because many frames have records."""
-    return len(part) < _FRAMES_A_RECORD * sum(isinstance(each, Record) for each in part.records.values())
+def is_heavy(batch: FrameBatch) -> bool:
+    """Return whether a batch is written faster than it is packed, because many frames have records."""
+    return len(batch) < _FRAMES_A_RECORD * sum(isinstance(each, Record) for each in batch.records.values())
 
 
 def pieces_of(thing: object) -> list[bytes | memoryview]:
@@ -577,18 +587,18 @@ def _by_number(thing: object) -> Any:
     return thing.__reduce_ex__(pickle.HIGHEST_PROTOCOL) if number is None else (_thing, (number,))
 
 
-_values_of = attrgetter(*(each.name for each in fields(Part)))
+_values_of = attrgetter(*(each.name for each in fields(FrameBatch)))
 
 
-def _reduced(part: Part) -> Any:
-    first, data, *others = _values_of(part)
-    return _part, (pickle.PickleBuffer(data), first, *others)
+def _reduced(batch: FrameBatch) -> Any:
+    first, data, *others = _values_of(batch)
+    return _batch, (pickle.PickleBuffer(data), first, *others)
 
 
-def _part(data: Any, first: int, *others: Any) -> Part:
-    return Part(first, bytes(data), *others)
+def _batch(data: Any, first: int, *others: Any) -> FrameBatch:
+    return FrameBatch(first, bytes(data), *others)
 
 
 class _Writer(pickle.Pickler):
     #: By class, because a call for every single object would take most of the time.
-    dispatch_table = dict.fromkeys(map(type, _THINGS), _by_number) | {Part: _reduced}
+    dispatch_table = dict.fromkeys(map(type, _THINGS), _by_number) | {FrameBatch: _reduced}
