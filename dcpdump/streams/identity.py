@@ -252,7 +252,12 @@ def host(connection: "ConnectionState") -> str | None:
     """Return the address of the consumer's end: that which the changes are sent to; else of the client."""
     direction = connection.producer_direction
     end = connection.client_address if direction is None else connection.src if direction else connection.dst
-    return end.rpartition(":")[0] if end else None
+    return host_of(end) if end else None
+
+
+def host_of(end: str) -> str:
+    """Return an end of a connection without its port."""
+    return end.rpartition(":")[0]
 
 
 def _differ(one: str | None, other: str | None) -> bool:
@@ -271,7 +276,7 @@ def _product(agent: str | None) -> str | None:
 
 def hosts(connection: "ConnectionState") -> frozenset[str]:
     """Return the addresses of both ends, without ports."""
-    return frozenset(each.rpartition(":")[0] for each in (connection.src, connection.dst))
+    return frozenset((host_of(connection.src), host_of(connection.dst)))
 
 
 #: What the connections of one consumer have in common: its client id, or its host.

@@ -33,6 +33,7 @@ OSO = "RX oso-snapshot{flags=1}\nRX mutation{seqno=9}\nRX mutation{seqno=3}\nRX 
 #: Two servers grant one stream; the first sends a change at once, and another so many seconds later.
 TWO = OF_ONE + PLAIN + STREAM + OF_OTHER + PLAIN + STREAM + "ON 0\n" + THREE
 TWO += "WAIT %d\nRX snapshot-marker{vb=5, start=4, end=4, flags=0x1}\nRX mutation{seqno=4}\n"
+PROXIED, LOOPED = ((TWO % 10).replace("10.0.0.3:11210", f"{at}:15001") for at in ("10.0.0.1", "127.0.0.1"))
 THERE = "10.0.0.%d:11210 streams this vbucket too, on connection %d"
 TOO_EARLY = "ended Ok at seqno %d, requested up to 9"
 SYNCED = opening(0x25, collections=True, name="replication:n1", controls="enable_sync_writes=true, consumer_name=n2")
@@ -64,6 +65,7 @@ CASES = {
     "two servers of a vbucket, of which the first goes on for 9 s": (TWO % 9, f"DCP240 info: {THERE % (2, 0)}"),
     "two servers of a vbucket, of which the first goes on for 10 s": (TWO % 10,
         f"DCP240 info: {THERE % (2, 0)}; DCP240 suspicious: {THERE % (3, 1)}, since 12:00:00.024"),
+    "a proxy on the client's host": (PROXIED, ""), "a proxy on a loopback address": (LOOPED, ""),
     "a rollback that is asked for again with another flag": (PLAIN + GRANTED.format(100, "0xa", 100, 100) + BACK % 0
         + GRANTED.format(100, "0xa, flags=0x80", 100, 100), ""),
     "one opaque for all streams": (PLAIN + "".join(f"STREAM vb={vbucket}, opaque=0x77\n" for vbucket in range(5)),

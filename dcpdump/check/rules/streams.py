@@ -7,6 +7,7 @@ from dcpdump.spec.names import CACHE_TRANSFER, FROM_LATEST, STREAM_END_STATUS
 from dcpdump.spec.statuses import ROLLBACK
 from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.frame_event import FrameEvent, between, failover_log, stream_key
+from dcpdump.streams.identity import host, host_of
 from dcpdump.streams.learning import request_of
 from dcpdump.streams.phases import ClosingEvent, Phase, PhaseEvent, allows
 from dcpdump.streams.rollbacks import LOOP, RollbackReason, Wrong, begins_loop, overdue
@@ -436,6 +437,8 @@ def cache(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
 
 #: For so long two servers stream a vbucket that moves.
 _BOTH_NS = 10 * SECOND
+#: Addresses of whatever machine is at hand.
+_LOOPBACK = ("127.0.0.1", "[::1]")
 
 
 @rule("DCP240", "L20", INFO, kinds.STREAM_REQ | RESPONSE, kinds.MARKER)
@@ -447,7 +450,8 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     changes ten seconds later.
 
     At most one server is active for a vbucket. A moment of both is normal when a vbucket moves, as the last changes
-    are still on their way. (Streams between nodes are not judged: replicas may have replicas.)
+    are still on their way. (Streams between nodes are not judged: replicas may have replicas; nor is a server on a
+    loopback address, or on the host of the other's client: it may be a proxy.)
 
     Usual causes: a vbucket that moves; a client that streams from a replica; a failover of a server that still runs.
     Source: dcp/producer.cc
@@ -470,7 +474,9 @@ def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
     if not {each[0] for each in log or ()} & {each.uuid for each in other.failover_log or ()}:
         return None
     here, there = mine.server_address, theirs.server_address
-    if here is None or there is None or here.rpartition(":")[0] == there.rpartition(":")[0]:
+    if here is None or there is None or host_of(here) in (host_of(there), host(theirs), *_LOOPBACK):
+        return None
+    if host_of(there) in (host(mine), *_LOOPBACK):
         return None
     text = f"{there} streams this vbucket too, on connection {theirs.number}"
     return Remark(f"{text}, since {clock(other.granted_ns)}", SUSPICIOUS) if from_marker else text
