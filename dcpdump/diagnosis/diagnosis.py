@@ -290,7 +290,7 @@ class Diagnosis:
             case _:
                 far = ", as far as was captured" if self.unjudged else ""
                 said = [f"{counted(self.rolled_back, 'stream')} rolled back"] if self.rolled_back else []
-                odd = sum(trouble.count for trouble in self.troubles if trouble.situation is Situation.RULE)
+                odd = _count([each for each in evidence.findings if each[0].severity is Severity.SUSPICIOUS])
                 said += [counted(odd, "suspicious finding")] if odd else []
                 wrong = self._since if self.rolled_back else "is certain to be wrong" if odd else "is wrong"
                 return f"{', '.join(said)}{', and ' * bool(said)}nothing {wrong}{far}: {self.looked_at}"

@@ -224,6 +224,4 @@ class Evidence:
 
 def speaks_dcp(connection: ConnectionState) -> bool:
     """Return whether DCP was spoken on a connection, as far as it was captured."""
-    return (
-        connection.setup.opened_by is not None or bool(connection.streams) or connection.producer_direction is not None
-    )
+    return connection.setup.speaks_dcp or bool(connection.stream_count)

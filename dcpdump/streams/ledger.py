@@ -603,10 +603,12 @@ class Ledger:
             return None
         if connection.server is None and not frame.weak and (frame.response or not COUNTED[opcode]):
             connection.server = server_by(opcode, direction, response=frame.response)
+        message = find(opcode)
+        connection.setup.speaks_dcp |= message.dcp
         if not frame.response:
             return self._request(connection, frame)
         waiting = None
-        if find(opcode).replies:
+        if message.replies:
             waiting = connection.exchanges.answer(frame, connection.frames, starts_late=connection.starts_late)
         return learn_answer(connection, frame, waiting, self.logs, self.streams)
 

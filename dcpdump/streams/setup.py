@@ -83,6 +83,7 @@ class Setup:
     """The set-up of a connection, as far as captured: HELLO, login, bucket, DCP_OPEN, controls."""
 
     began: int | None = None  #: the direction of its very first frame, if that is what a client says first
+    speaks_dcp: bool = False  #: a DCP message was captured, other than those of streams
     agent: str | None = None  #: of HELLO
     asked_features: frozenset[int] | None = None
     features: frozenset[int] | None = None  #: granted

@@ -357,6 +357,12 @@ OUTCOMES = {
         "--cause bytes-lost"),
     "key-value traffic alone": ("TX hello{features=6, key=app}\nRX hello-response{success, features=6}\n", "",
         "unknown: no verdict: no DCP was spoken in 2 frames"),
+    "a stream's end alone": ("TX close-stream{vb=5}\nRX close-stream-response{success}\n", "",
+        "unknown: no verdict: the capture holds too little to judge"),
+    "a note that a suspicious finding led to": (
+        opening() + "STREAM vb=5\nRX snapshot-marker{start=3, end=4, flags=1}\n"
+        "TX snapshot-marker-response{einval, opaque=0x1005}\nRST TX\n", "",
+        "note: 1 suspicious finding, and nothing is certain to be wrong: 1 stream (1 ended) on 1 connection"),
     "a refused login": (GREETED + SETUP["login"], "", "wrong: 1 problem: 0 streams on 0 connections"),
     "a refused bucket": (GREETED + SETUP["bucket"], "", "wrong: 1 problem: 0 streams on 0 connections"),
     "a refused OPEN": (GREETED + SETUP["open"], "", "wrong: 1 problem: 0 streams on 1 connection"),
