@@ -27,6 +27,9 @@ THREE = MEMORY + "RX mutation{seqno=1}\nRX mutation{seqno=2}\nRX mutation{seqno=
 STREAM = "STREAM vb=5\n"
 ACTIVE = "STREAM vb=5, flags=0x10\n"
 OF_ONE, OF_OTHER = "CONNECT 10.0.0.1:50001 10.0.0.2:11210\n", "CONNECT 10.0.0.1:50002 10.0.0.3:11210\n"
+#: Two servers grant one stream; the first sends a change at once, and another so many seconds later.
+TWO = OF_ONE + PLAIN + STREAM + OF_OTHER + PLAIN + STREAM + "ON 0\n" + THREE
+TWO += "WAIT @\nRX snapshot-marker{vb=5, start=4, end=4, flags=0x1}\nRX mutation{seqno=4}\n"
 TAKEOVER = PLAIN + "STREAM vb=5, flags=0x1\n"
 FILTERED = 'STREAM vb=5, value={"collections":["8"]}\n'
 WINDOW = opening(controls="connection_buffer_size=1000")
@@ -197,7 +200,7 @@ CASES: dict[str, Case] = {
     "L19": near(PLAIN + STREAM, "RX stream-end{status=2}\n" + CLOSED, CLOSED + CLOSED.replace("success", "keyenoent")),
     "L22": near(PLAIN + STREAM + THREE + "RX stream-end{status=2}\nSTREAM vb=5, start=@\n", 50, 3),
     "L21": near(PLAIN + MIDWAY + "RX stream-request-response{rollback, rollback-seqno=@}\n" + BRANCHED, 95, 90),
-    "L20": near(OF_ONE + PLAIN + STREAM + "@" + OF_OTHER + PLAIN + STREAM, "", "RX stream-end{status=2}\n"),
+    "L20": near(TWO, 10, 9),
     # snapshots and seqnos
     "S1": near(PLAIN + STREAM + "RX snapshot-marker{start=@, end=3, flags=0x5}\n", 4, 3),
     "S2": near(PLAIN + STREAM + "RX snapshot-marker{start=0, end=3, flags=@}\n", "0x7", "0x6"),

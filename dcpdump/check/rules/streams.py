@@ -441,45 +441,38 @@ _BOTH_NS = 10 * SECOND
 _LOOPBACK = ("127.0.0.1", "[::1]")
 
 
-@rule("DCP240", "L20", INFO, kinds.STREAM_REQ | RESPONSE, kinds.MARKER)
-def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | Remark | None:
+@rule("DCP240", "L20", SUSPICIOUS, kinds.MARKER)
+def two_owners(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str | None:
     """Two servers stream one vbucket.
 
-    Reported when a stream of a vbucket is granted while another server streams the same vbucket of the same bucket,
-    with the same history: their failover logs have a uuid in common. As suspicious, when the other one still announces
-    changes ten seconds later.
+    Reported when changes of a vbucket are announced ten seconds after another server granted a stream of it, which is
+    open still: of the same bucket and history, as their failover logs have a uuid in common.
 
-    At most one server is active for a vbucket. A moment of both is normal when a vbucket moves, as the last changes
-    are still on their way. (Streams between nodes are not judged: replicas may have replicas; nor is a server on a
-    loopback address, or on the host of the other's client: it may be a proxy.)
+    At most one server is active for a vbucket. When it moves, the last changes of the old one are on their way for a
+    moment. (Streams between nodes are not judged: replicas may have replicas; nor is a server on a loopback address,
+    or on the host of the other's client: it may be a proxy.)
 
-    Usual causes: a vbucket that moves; a client that streams from a replica; a failover of a server that still runs.
+    Usual causes: a client that streams from a replica; a failover of a server that still runs.
     Source: dcp/producer.cc
     """
-    from_marker = frame.opcode == kinds.MARKER
-    waiting = None if from_marker else connection.exchanges.asked(frame)
-    if not from_marker and (frame.status or waiting is None or frame.record is None):
-        return None
-    vbucket = frame.vbucket if from_marker or waiting is None else waiting.frame.vbucket
-    other = connection.memory.producing.get((connection.setup.bucket or "", vbucket))
+    other = connection.memory.producing.get((connection.setup.bucket or "", frame.vbucket))
     if other is None or not other.live or other.closed or other.connection is connection:
         return None
     lasted_ns = between(other.granted_ns, frame.ts_ns)
-    if from_marker and (lasted_ns is None or lasted_ns < _BOTH_NS):
+    if lasted_ns is None or lasted_ns < _BOTH_NS:
         return None
     mine, theirs = connection, other.connection
     if mine.setup.between_nodes or theirs.setup.between_nodes or not theirs.is_used(frame.ts_ns):
         return None
-    log = stream.failover_log if from_marker else failover_log(frame)
-    if not {each[0] for each in log or ()} & {each.uuid for each in other.failover_log or ()}:
+    logs = (stream.failover_log or (), other.failover_log or ())
+    if not set.intersection(*({each.uuid for each in log} for log in logs)):
         return None
     here, there = mine.server_address, theirs.server_address
     if here is None or there is None or host_of(here) in (host_of(there), host(theirs), *_LOOPBACK):
         return None
     if host_of(there) in (host(mine), *_LOOPBACK):
         return None
-    text = f"{there} streams this vbucket too, on connection {theirs.number}"
-    return Remark(f"{text}, since {clock(other.granted_ns)}", SUSPICIOUS) if from_marker else text
+    return f"{there} streams this vbucket too, on connection {theirs.number}, since {clock(other.granted_ns)}"
 
 
 # -- how streams end ----------------------------------------------------------------------------------
