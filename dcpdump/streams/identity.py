@@ -13,7 +13,7 @@ from dcpdump.spec import MESSAGES
 from dcpdump.spec.field import Sender
 from dcpdump.spec.opcodes import DCP_ABORT, DCP_COMMIT, DCP_OPEN, DCP_PREPARE, DCP_SET_VBUCKET_STATE, GET_ERROR_MAP
 from dcpdump.startup import lazy_pattern
-from dcpdump.wire.json_text import parse_json
+from dcpdump.streams.wording import product
 
 if TYPE_CHECKING:
     from dcpdump.streams.state import ConnectionState
@@ -192,13 +192,13 @@ def identify(connection: "ConnectionState") -> Identity:
     found = [_ID.search(text) for text in (agent, name) if text is not None]
     client_id = next((each[1] for each in found if each), None)
     if name is None:
-        return Identity(client_id, agent=_product(agent))
+        return Identity(client_id, agent=product(agent))
     if name.startswith("replication:"):
-        return Identity(client_id, _SOURCE.sub("#", name), _product(agent))
+        return Identity(client_id, _SOURCE.sub("#", name), product(agent))
     placeless = _NODE.sub("#", _ID.sub("#", name))
     family, counters = _COUNTER.sub("#", placeless), tuple(_COUNTER.findall(placeless))
     numbers = tuple(_NUMBER.findall(family))
-    return Identity(client_id, family, _product(agent), counters, _NUMBER.sub("#", family), numbers)
+    return Identity(client_id, family, product(agent), counters, _NUMBER.sub("#", family), numbers)
 
 
 def same(one: "ConnectionState", other: "ConnectionState") -> bool:
@@ -262,16 +262,6 @@ def host_of(end: str) -> str:
 
 def _differ(one: str | None, other: str | None) -> bool:
     return one is not None and other is not None and one != other
-
-
-def _product(agent: str | None) -> str | None:
-    """Return the agent of a HELLO, without what differs between its connections."""
-    try:
-        parsed = parse_json((agent or "").encode())
-    except ValueError:
-        return agent
-    name = parsed.get("a") if isinstance(parsed, dict) else None
-    return name if isinstance(name, str) else None
 
 
 def hosts(connection: "ConnectionState") -> frozenset[str]:

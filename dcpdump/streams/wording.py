@@ -123,11 +123,16 @@ def short_name(name: str | None) -> str:
     return f"{found[3]} {found[1]}/{found[2]}" if found else name or ""
 
 
-def agent_name(text: str | None) -> str:
-    """Return the agent of a HELLO's key, which is text, or JSON with the agent in it; empty for None."""
+def product(agent: str | None) -> str | None:
+    """Return what a HELLO's key calls its client, without what differs between connections; None where nothing does."""
     try:
-        parsed = parse_json((text or "").encode("utf-8", "surrogatepass"))
+        parsed = parse_json((agent or "").encode("utf-8", "surrogatepass"))
     except ValueError:
-        return text or ""
+        return agent
     name = parsed.get("a") if isinstance(parsed, dict) else None
-    return printable(name) if isinstance(name, str) else text or ""
+    return printable(name) if isinstance(name, str) else None
+
+
+def agent_name(agent: str | None) -> str:
+    """Return the agent of a HELLO's key for people: its product, else the key as it is; empty for None."""
+    return product(agent) or agent or ""
