@@ -11,7 +11,7 @@ from dcpdump.diagnosis.trouble import Command, Evidence, Judged, Trouble, Unjudg
 from dcpdump.spec.names import CLOSED, FILTER_EMPTY, OK
 from dcpdump.streams.causes import Cause, Degree, Reason, Situation, VerdictKind
 from dcpdump.streams.frame_event import between
-from dcpdump.streams.identity import alike, host, same
+from dcpdump.streams.identity import host, same_or_alike
 from dcpdump.streams.request import Request, fault_of
 from dcpdump.streams.rollbacks import LOOP, Rollback, RollbackReason, branch_of, doubt, explain, find_rollbacks, resume
 from dcpdump.streams.state import ConnectionState
@@ -563,7 +563,7 @@ def _before(evidence: Evidence, stream: Stream) -> ConnectionState | None:
         each.connection
         for each in evidence.ledger.streams
         if each.vbucket == stream.vbucket and each.connection is not connection and each.granted
-        if same(each.connection, connection) or alike(each.connection, connection)
+        if same_or_alike(each.connection, connection)
     )
     begins_ns = stream.traffic.first_ns or 0
     over = [each for each in mine if each.end.ts_ns is not None and each.end.ts_ns <= begins_ns]

@@ -12,12 +12,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import cache, cached_property, partial
 from itertools import accumulate, islice
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from dcpdump.spec.names import CLOSED, FILTER_EMPTY, FROM_LATEST, OK
 from dcpdump.streams.causes import Reason, Unknown
 from dcpdump.streams.frame_event import NEVER, stream_key
-from dcpdump.streams.identity import Owner, alike, host, hosts, owners, same, same_by_name
+from dcpdump.streams.identity import Owner, alike, host, hosts, owners, same, same_by_name, same_or_alike
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
 from dcpdump.streams.state import ConnectionState
@@ -25,8 +25,8 @@ from dcpdump.streams.stream import Stream
 from dcpdump.streams.window import OUT_OF_ORDER_NS
 from dcpdump.streams.wording import clock
 
-#: How many streams, or connections, before or after a moment are searched for one of the same consumer. If none is
-#: found, and there are more, the answer is unknown.
+#: How many streams, connections or requests before or after a moment are searched for one of the same consumer. If
+#: none is found, and there are more, the answer is unknown.
 FURTHER = 100
 #: With more than this many others of one name that had a vbucket open, it is not judged which continues which.
 _COMPETITORS = 10
@@ -38,6 +38,8 @@ _SOON_NS = 10 * 1_000_000_000
 _MOST = 128
 #: Ends that a client wanted: it may have handed the vbucket over to another, or reads in parts.
 _WANTED = (OK, CLOSED, FILTER_EMPTY)
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 UNSEEN = Unknown(Reason.OTHER_NODES, "another node may know, and this capture has no connection of its client to one")
 
 
@@ -80,21 +82,31 @@ class Skip(NamedTuple):
         )
 
 
-class _Order:
+class Timeline(Generic[T]):
+    """Items in the order of time."""
+
+    def __init__(self, items: Iterable[tuple[Any, T]] = ()) -> None:
+        order = sorted(items, key=itemgetter(0))
+        self._times, self._items = [time for time, _ in order], [item for _, item in order]
+
+    def after(self, time: Any) -> list[T]:
+        """Return the first items at a time or later."""
+        at = bisect_left(self._times, time)
+        return self._items[at : at + FURTHER]
+
+    def has_more_after(self, time: Any) -> bool:
+        """Return whether there are more items at a time or later than ``after`` returns."""
+        return len(self._times) - bisect_left(self._times, time) > FURTHER
+
+
+class _Order(Timeline[Stream]):
     """Streams in the orders in which they began and were last requested; a refused one is requested again."""
 
     def __init__(self, streams: Iterable[Stream] = ()) -> None:
         streams = list(streams)
         asked = [(each.requests[-1].ts_ns or 0, each) for each in streams if len(each.requests) > 1]
-        order = sorted([*((_began(stream), stream) for stream in streams), *asked], key=itemgetter(0))
-        self._streams = [stream for _, stream in order]
-        self._times = [ts_ns for ts_ns, _ in order]
-        self._ends = list(accumulate(map(_ended, self._streams), max))  # of those so far, the latest
-
-    def after(self, ts_ns: int) -> list[Stream]:
-        """Return the first streams that began, or were requested, at a time or later."""
-        at = bisect_left(self._times, ts_ns)
-        return self._streams[at : at + FURTHER]
+        super().__init__([*((_began(stream), stream) for stream in streams), *asked])
+        self._ends = list(accumulate(map(_ended, self._items), max))  # of those so far, the latest
 
     def before(self, ts_ns: int, open_ns: int) -> list[Stream]:
         """Return the last streams that began, or were requested, before a time, latest first.
@@ -102,11 +114,7 @@ class _Order:
         ``open_ns``: those are left out before which all had ended by this time.
         """
         at = bisect_left(self._times, ts_ns)
-        return self._streams[max(bisect_right(self._ends, open_ns, hi=at), at - FURTHER) : at][::-1]
-
-    def has_more_after(self, ts_ns: int) -> bool:
-        """Return whether more streams than ``after`` gives began at a time or later."""
-        return len(self._times) - bisect_left(self._times, ts_ns) > FURTHER
+        return self._items[max(bisect_right(self._ends, open_ns, hi=at), at - FURTHER) : at][::-1]
 
     def has_more_before(self, ts_ns: int) -> bool:
         """Return whether more streams than ``before`` gives began before a time, and may be open then."""
@@ -117,12 +125,18 @@ class _Order:
 _Index = Callable[[Hashable], _Order]
 
 
+def indexed(items: Iterable[T], keys: Callable[[T], Iterable[K]]) -> dict[K, list[T]]:
+    """Return items by each of their keys."""
+    found = defaultdict[K, list[T]](list)
+    for item in items:
+        for key in keys(item):
+            found[key].append(item)
+    return found
+
+
 def _index(streams: Iterable[Stream], keys: Callable[[Stream], Iterable[Hashable]]) -> _Index:
     """Return a function that returns the streams with a key; their order is made on request."""
-    groups = defaultdict[Hashable, list[Stream]](list)
-    for stream in streams:
-        for key in keys(stream):
-            groups[key].append(stream)
+    groups = indexed(streams, keys)
     return cache(lambda key: _Order(groups.get(key, ())))
 
 
@@ -161,11 +175,7 @@ class Clients:
     @cached_property
     def _connections(self) -> dict[Owner, list[ConnectionState]]:
         """Return the connections of each consumer."""
-        found: dict[Owner, list[ConnectionState]] = {}
-        for connection in self._ledger.connections.values():
-            for owner in owners(connection):
-                found.setdefault(owner, []).append(connection)
-        return found
+        return indexed(self._ledger.connections.values(), owners)
 
     # -- requested again, or open elsewhere ----------------------------------------------------------------
 
@@ -294,12 +304,14 @@ class Clients:
         found = connection.lost_since(ts_ns)
         if found is not None or ts_ns is None:
             return found
-        other = next(self._with_gaps_after(connection, ts_ns), None)
+        gapped = [self._with_gaps[owner] for owner in _maybe_owners(connection) if owner in self._with_gaps]
+        others = (each for timeline in gapped for each in timeline.after(ts_ns) if each is not connection)
+        ends = hosts(connection)
+        other = next((each for each in others if same_or_alike(connection, each) or ends == hosts(each)), None)
         if other is None and self._ledger.evicted_lost_ns >= ts_ns:
             return Unknown(Reason.BYTES_LOST, "bytes of connections that were not kept in memory were lost or skipped")
         if other is None:
-            gapped = (self._with_gaps.get(owner, []) for owner in _maybe_owners(connection))
-            many = any(len(each) - bisect_left(each, ts_ns, key=itemgetter(0)) > FURTHER for each in gapped)
+            many = any(timeline.has_more_after(ts_ns) for timeline in gapped)
             text = f"bytes of over {FURTHER} connections of its host were lost, not all were compared"
             return Unknown(Reason.TOO_MANY, text) if many else None
         if other.lost_after(ts_ns):
@@ -307,31 +319,18 @@ class Clients:
         return Unknown(Reason.STARTS_LATE, f"the beginning of connection {other.number} was not captured")
 
     @cached_property
-    def _with_gaps(self) -> dict[Owner, list[tuple[int, ConnectionState]]]:
+    def _with_gaps(self) -> dict[Owner, Timeline[ConnectionState]]:
         """Return the connections of each consumer of which something is missing, by when that was sent at the latest.
 
         Where nothing was lost, what begins late was merely silent before.
         """
-        found: dict[Owner, list[tuple[int, ConnectionState]]] = {}
-        if any(each.lossy for each in self._ledger.connections.values()):
-            for each in self._ledger.connections.values():
-                late_ns = each.first_ns or 0 if each.starts_late else 0  # it may have been used before
-                gap_ns = max(each.last_loss_ns, late_ns)
-                for owner in _maybe_owners(each) if gap_ns else ():
-                    found.setdefault(owner, []).append((gap_ns, each))
-        for gapped in found.values():
-            gapped.sort(key=itemgetter(0))
-        return found
-
-    def _with_gaps_after(self, connection: ConnectionState, ts_ns: int) -> Iterator[ConnectionState]:
-        """Yield other connections on which the consumer of one may have asked, and which lost bytes after a time."""
-        for owner in _maybe_owners(connection):
-            gapped = self._with_gaps.get(owner, [])
-            at = bisect_left(gapped, ts_ns, key=itemgetter(0))
-            for _, each in islice(gapped, at, at + FURTHER):
-                mine = same(connection, each) or alike(connection, each) or hosts(connection) == hosts(each)
-                if mine and each is not connection:
-                    yield each
+        connections = self._ledger.connections.values()
+        if not any(each.lossy for each in connections):
+            return {}
+        # one that starts late may have been used before
+        gaps = ((max(each.last_loss_ns, (each.first_ns or 0) * each.starts_late), each) for each in connections)
+        found = indexed((each for each in gaps if each[0]), lambda each: _maybe_owners(each[1]))
+        return {owner: Timeline(those) for owner, those in found.items()}
 
     def unseen(self, connection: ConnectionState, after_ns: int | None) -> Unknown | None:
         """Return that another node may know what a consumer did after a time; None where the capture shows others.
@@ -364,9 +363,7 @@ class Clients:
     @cached_property
     def _of_vbuckets(self) -> dict[int, list[Stream]]:
         """Return the streams of each vbucket that has not too many."""
-        found: dict[int, list[Stream]] = {}
-        for stream in self._ledger.streams:
-            found.setdefault(stream.vbucket, []).append(stream)
+        found = indexed(self._ledger.streams, lambda stream: (stream.vbucket,))
         return {vbucket: streams for vbucket, streams in found.items() if len(streams) <= _MOST}
 
     def _last_before(self, stream: Stream, request: Request) -> Stream | None:
@@ -519,7 +516,7 @@ def _names_itself(stream: Stream, other: Stream) -> bool:
 def _may_be_same(one: ConnectionState, other: ConnectionState) -> bool:
     """Return whether two connections may be of one client: also those that do not say who they are."""
     nameless = None in (one.identity.family, other.identity.family)
-    return one is other or nameless or same(one, other) or alike(one, other)
+    return one is other or nameless or same_or_alike(one, other)
 
 
 def _doubt(old: ConnectionState, new: ConnectionState, competitors: list[Stream]) -> str:

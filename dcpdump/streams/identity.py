@@ -226,6 +226,11 @@ def alike(one: "ConnectionState", other: "ConnectionState") -> bool:
     return None not in (mine.family, theirs.family) and not _apart(one, other) and _fit(mine, theirs)
 
 
+def same_or_alike(one: "ConnectionState", other: "ConnectionState") -> bool:
+    """Return whether two connections are of one consumer, or may be of one before and after a restart."""
+    return same(one, other) or alike(one, other)
+
+
 def _apart(one: "ConnectionState", other: "ConnectionState") -> bool:
     return _differ(one.setup.bucket, other.setup.bucket) or _differ(one.role, other.role)
 

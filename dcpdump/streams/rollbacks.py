@@ -5,7 +5,6 @@ or the first one after it; bounds of the purge seqno, from snapshot markers; and
 The first clause that holds for certain explains a rollback; where none does, the only one that may hold.
 """
 
-from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Sequence
 from enum import Enum
 from itertools import islice
@@ -15,10 +14,10 @@ from dcpdump.spec.names import FROM_LATEST, IGNORE_PURGED, STRICT_UUID
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.startup import dataclass
 from dcpdump.streams.causes import CARVED, Reason, Unknown
-from dcpdump.streams.clients import Clients
+from dcpdump.streams.clients import FURTHER, Clients, Timeline, indexed
 from dcpdump.streams.failover_logs import Log, Moment, Purge, Purged, moment
 from dcpdump.streams.frame_event import NEVER, Entry
-from dcpdump.streams.identity import alike, same, same_by_name
+from dcpdump.streams.identity import same, same_by_name, same_or_alike
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
 from dcpdump.streams.stream import Stream
@@ -217,7 +216,7 @@ def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
         return Explanation(RollbackReason.UNKNOWN, text, cause=WhyUnknown.NUMBERS)
     logs, connection = ledger.logs, stream.connection
     when = moment(request.ts_ns, request.frame)
-    answered = when if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
+    answered = moment(request.answered_ns, request.answer_frame or 0)
     around = logs.around(connection, stream.vbucket, when)
     known = [log for log in around if log is not None and log.entries]
     if wanted.never_rolled_back:
@@ -448,8 +447,6 @@ def _odd(request: Request) -> str:
 
 #: As many equal rollbacks make a loop, and one more, whatever was granted in between.
 LOOP = 3
-#: So many requests after a rollback are looked through for one of the same consumer.
-_FURTHER = 100
 
 
 class Attempt(NamedTuple):
@@ -538,10 +535,10 @@ def find_rollbacks(ledger: Ledger) -> list[Rollback]:
             attempt = Attempt(request, stream)
             numbers = _same(attempt)
             groups = by_numbers.setdefault(numbers, [])
-            theirs = (each for each in groups[-_FURTHER:] if same(each[0].stream.connection, stream.connection))
+            theirs = (each for each in groups[-FURTHER:] if same(each[0].stream.connection, stream.connection))
             equal = next(theirs, None)
             if equal is None:
-                if len(groups) >= _FURTHER:
+                if len(groups) >= FURTHER:
                     crowded.add(numbers)
                 equal = []
                 groups.append(equal)
@@ -567,7 +564,7 @@ def find_rollbacks(ledger: Ledger) -> list[Rollback]:
             again, granted = None, None if behind > last.request.frame else granted
             lost = Unknown(Reason.TOO_MANY, "of the many requests since not all were kept")
         elif lost is None and granted is None and (more if again is None else more_granted):
-            text = f"over {_FURTHER} requests since may be its consumer's, not all were compared"
+            text = f"over {FURTHER} requests since may be its consumer's, not all were compared"
             lost = Unknown(Reason.TOO_MANY, text)
         least = bool(behind) or _same(last) in crowded
         out.append(Rollback(attempts, explanation, again, granted, lost, least))
@@ -644,10 +641,8 @@ class _Attempts:
     """Requests in the order of time, by what they may be a retry of."""
 
     def __init__(self, attempts: Iterable[Attempt]) -> None:
-        self._known: dict[Hashable, list[Attempt]] = {}
-        for attempt in sorted(attempts, key=_asked):
-            for key in _retry_keys(attempt):
-                self._known.setdefault(key, []).append(attempt)
+        known = indexed(attempts, _retry_keys)
+        self._known = {key: Timeline((_asked(each), each) for each in group) for key, group in known.items()}
 
     def after(self, last: Attempt) -> tuple[Attempt | None, bool]:
         """Return the first one after another: on its stream, or for the same from no higher than where it was sent.
@@ -655,15 +650,13 @@ class _Attempts:
         The second result is whether more follow than are looked through.
         """
         request, connection, most = last.request, last.stream.connection, last.request.rollback_seqno
-        when = _asked(last) if request.answer_frame is None else moment(request.answered_ns, request.answer_frame)
-        known = (self._known.get(key, []) for key in _retry_keys(last))
-        later = ((each, bisect_right(each, when, key=_asked)) for each in known)
-        here, anywhere = (each[at : at + _FURTHER + 1] for each, at in later)
-        lower = (each for each in anywhere[:_FURTHER] if None not in (most, each.request.start_seqno))
+        when = moment(request.answered_ns, request.answer_frame or 0)
+        here, anywhere = (self._known.get(key, Timeline()) for key in _retry_keys(last))
+        lower = (each for each in anywhere.after(when) if None not in (most, each.request.start_seqno))
         retries = (each for each in lower if each.request.start <= (most or 0))
         retries = (each for each in retries if same(each.stream.connection, connection))
-        found = min([*here[:1], *islice(retries, 1)], key=_asked, default=None)
-        return found, max(len(here), len(anywhere)) > _FURTHER
+        found = min([*here.after(when)[:1], *islice(retries, 1)], key=_asked, default=None)
+        return found, here.has_more_after(when) or anywhere.has_more_after(when)
 
 
 def _retry_keys(attempt: Attempt) -> tuple[Hashable, Hashable]:
@@ -747,7 +740,7 @@ def received_from(request: Request, stream: Stream, ledger: Ledger) -> int | Non
         grant, log = each.grant, each.failover_log
         if each.vbucket != stream.vbucket or grant is None or not log or grant.frame >= request.frame:
             continue
-        if not (same(each.connection, connection) or alike(each.connection, connection)):
+        if not same_or_alike(each.connection, connection):
             continue
         if log[0].seqno <= start <= (each.seqnos.high or 0) and grant.start < start:
             found.append((grant.frame, log[0].uuid))

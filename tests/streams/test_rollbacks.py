@@ -7,7 +7,7 @@ import pytest
 
 from dcpdump.render.rollbacks import ROLLBACKS, lines
 from dcpdump.render.style import Line
-from dcpdump.streams import rollbacks
+from dcpdump.streams import clients, rollbacks
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rollbacks import Resume, Rollback, WhyUnknown, find_rollbacks, resume
 from tests.support.console import run
@@ -404,7 +404,8 @@ def test_after_lost_bytes_it_is_not_known_whether_the_client_asked_again() -> No
 
 
 def test_where_too_many_were_rolled_back_or_granted_to_compare_all_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollbacks, "_FURTHER", 2)
+    for module in (clients, rollbacks):
+        monkeypatch.setattr(module, "FURTHER", 2)
     others = [f"CONNECT\n{opening(name=name)}" for name in "abc"]
     once, refused = asked(100, 100, 100, 1, 80), asked(70, 70, 70, 1, 60)
     granted = "".join(each + retried(70, "0xfeed:0") for each in others)
