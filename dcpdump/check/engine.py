@@ -141,7 +141,7 @@ class RuleEngine:
         self.ledger.learn_run(run, stream)
 
     def lose(self, connection: int, direction: int, before: Before, ts_ns: int | None = None) -> None:
-        """Take it that bytes were lost and that no frame followed."""
+        """Note that bytes were lost, and that no frame followed."""
         known = self.ledger.connections.get(connection)
         if known is not None:
             self.ledger.lose(connection, direction, before, ts_ns)

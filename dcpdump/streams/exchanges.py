@@ -77,7 +77,7 @@ class Exchanges:
     fresh: set[RequestKey] = field(default_factory=set)  #: requests were taken since bytes were lost last
     answered: dict[RequestKind, int] = field(default_factory=dict)  #: the latest request that was answered
     unseen: dict[RequestKind, int] = field(default_factory=dict)
-    #: the frame before which the request was sent that is not in the capture, of the latest answer to such a one
+    #: of the latest answer whose request is not in the capture: the frame before which that was sent
     has_gaps: bool = False  #: bytes were lost
     lost_ns: int | None = None  #: when that was, the latest
     unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
@@ -85,7 +85,7 @@ class Exchanges:
     #: By kind and the number of the request, oldest first.
     by_kind: dict[RequestKind, dict[int, UnansweredRequest]] = field(default_factory=dict)
     unjudged: dict[RequestKind, dict[int, UnansweredRequest]] = field(default_factory=dict)
-    #: as those, where it is watched closely: of which it may still turn out that no answer comes
+    #: with rules, in the same way: those of which it is still open whether an answer comes
     noops: dict[int, dict[int, UnansweredRequest]] = field(default_factory=dict)  #: not doubtful, by direction as above
     earlier: list[Early] = field(default_factory=list)  #: answers of the last few frames that wait for their requests
     unasked: list[FrameEvent] = field(default_factory=list)  #: answers for which no request came
@@ -152,7 +152,7 @@ class Exchanges:
     def answer(self, answer: FrameEvent, frames: int, *, starts_late: bool = False) -> UnansweredRequest | None:
         """Note an answer, and return its request. An answer without a request waits briefly for it.
 
-        Of STAT there are many answers, until one has no key. ``late`` is as for a request.
+        STAT has many answers, the last without a key. ``starts_late`` is as for a request.
         """
         kind = 1 - answer.direction, answer.opcode
         key = kind[0], kind[1], answer.opaque

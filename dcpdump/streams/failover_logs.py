@@ -69,7 +69,7 @@ class High(NamedTuple):
     opcode: int | None = None  #: of the answer, or the marker; None: of documents
     frame: int = 0  #: of an answer, as what follows
     connection: int = 0  #: the number of the one that brought it
-    what: int = WHOLE  #: that it is the high seqno of: the number of a collection, WHOLE, VISIBLE or EITHER
+    what: int = WHOLE  #: whose high seqno it is: the number of a collection, WHOLE, VISIBLE or EITHER
 
 
 class Purge(NamedTuple):
@@ -137,9 +137,9 @@ class Logs:
     # -- learning ----------------------------------------------------------------------------------------
 
     def learn_log(self, connection: ConnectionState, vbucket: int, frame: FrameEvent) -> None:
-        """Keep the failover log of an answer, if it has one. Of one that was cut nothing is known, nor of those before.
+        """Keep the failover log of an answer, if it has one.
 
-        What is not in a part of a log may be in the rest.
+        One that was cut is kept without entries: what it lacks is unknown, and earlier logs may no longer hold.
         """
         incomplete = not frame.complete
         entries = () if incomplete or frame.status else tuple(failover_log(frame))

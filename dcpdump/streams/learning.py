@@ -288,8 +288,8 @@ def answered(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
     return stream
 
 
-def doubt(connection: ConnectionState, streams: Iterable[Stream]) -> None:
-    """Mark the requests whose answers cannot be distinguished: several have one opaque, and some are missing.
+def mark_ambiguous(connection: ConnectionState, streams: Iterable[Stream]) -> None:
+    """Mark the requests whose answers cannot be told apart: several have one opaque, and not all was captured.
 
     ``streams``: those of the connection that are to be judged.
     """

@@ -21,10 +21,10 @@ from dcpdump.streams.learning import (
     asked,
     begin_snapshot,
     closed,
-    doubt,
     is_key_cut,
     learn_keys,
     learn_keys_of_run,
+    mark_ambiguous,
     request_of,
     set_apart,
 )
@@ -42,7 +42,7 @@ class StreamAddress(NamedTuple):
 
     stream: Stream | None  #: None: to none that is known
     begins: bool = False  #: it is the first that was captured of its stream
-    stray: Stream | None = None  #: its opaque, vbucket and stream id are not those of one stream: whose opaque it has
+    stray: Stream | None = None  #: where opaque, vbucket and stream id are not of one stream: that with its opaque
     outside: bool = False  #: it is in no snapshot of its stream, or past the stream's end
 
 
@@ -180,7 +180,7 @@ def _asked(stream: Stream) -> int | None:
 # Awaited, paired with their requests, and what they teach of a connection, its streams and its server.
 
 #: How many errors of a consumer are remembered for a stream.
-_COMPLAINTS = 16
+_ERROR_REPLIES = 16
 _FAILOVER_LOGS = (kinds.FAILOVER_LOG, kinds.FAILOVER_LOG_OLD)
 
 
@@ -267,7 +267,7 @@ def _answer_to_message(
         if stream.snapshot is not None:
             stream.snapshot.acked, stream.snapshot.acked_ns = True, frame.ts_ns
         stream.own_acks().acknowledge(frame)
-    if frame.status and len(stream.error_replies) < _COMPLAINTS:
+    if frame.status and len(stream.error_replies) < _ERROR_REPLIES:
         stream.error_replies += (ErrorReply(opcode, frame.status, frame.number, frame.ts_ns),)
     return stream
 
@@ -283,7 +283,7 @@ def conclude(connection: ConnectionState, streams: Iterable[Stream]) -> None:
     for stream in mine:
         if producer_direction is not None and not stream.ended and stream.is_behind(producer_direction):
             stream.lose(producer_direction)
-    doubt(connection, mine)
+    mark_ambiguous(connection, mine)
 
 
 def compare(connections: Collection[ConnectionState], logs: Logs) -> None:
@@ -473,7 +473,7 @@ class Ledger:
             self.feed(frame)
 
     def stream_of_run(self, run: DocumentRun) -> Stream | None:
-        """Return the stream of which documents are simply the next; None where each of them may change more."""
+        """Return the stream that documents simply continue; None where they have to be taken one by one."""
         number, direction, vbucket, opaque, stream_id, size = run[2:8]  # at once: each by its name would be a call
         connection, begun = self.connections.get(number), run.snapshot
         stream = None if connection is None else connection.lookup.current.get(stream_key(vbucket, stream_id))
@@ -524,7 +524,7 @@ class Ledger:
         window.sends_run(messages, frames if stream_id else 0, first_ns, last_ns)
 
     def lose(self, number: int, direction: int, before: Before, ts_ns: int | None) -> None:
-        """Take it that bytes were lost, and that no frame followed."""
+        """Note that bytes were lost, and that no frame followed."""
         connection = self.connections.get(number)
         if connection is not None:
             connection.lose(direction, before, ts_ns)
@@ -546,7 +546,7 @@ class Ledger:
                 self.last_ns = ts_ns
 
     def evict(self, connection: ConnectionState) -> None:
-        """Forget a connection that is over and has no stream, or none any more, and remember that there was one."""
+        """Forget a connection that is over and has no streams left, and count it."""
         self.evicted += 1
         self.evicted_bytes += connection.bytes
         self.evicted_lost_ns = max(self.evicted_lost_ns, connection.last_loss_ns)

@@ -40,7 +40,7 @@ class CapturedSide:
     closed: bool = False  #: its FIN was captured
 
     def lose(self, at: int, ts_ns: int | None) -> None:
-        """Note that bytes were lost or skipped after ``frames`` frames of the connection."""
+        """Note that bytes were lost or skipped; ``at``: before which frame of the connection, by its count."""
         self.losses += 1
         self.lost_at, self.lost_ns = at, ts_ns
         if self.first_lost_at == NOT_YET:
@@ -60,7 +60,7 @@ class Turns:
     served: Stream | None = None  #: whose message came last
     counts: list[int] = field(default_factory=lambda: [0, 0])  #: turns so far, from memory and from disk
     latest: list[Stream | None] = field(default_factory=lambda: [None, None])  #: whose turn came last, of each
-    left_ns: list[int] = field(default_factory=lambda: [0, 0])  #: when another stream's turn came, by what was left
+    left_ns: list[int] = field(default_factory=lambda: [0, 0])  #: when a turn ended, of each
     pause_ns: int = SECOND  #: the longest that the producer was silent inside a snapshot, and then went on
     pauses_ns: list[int] = field(default_factory=lambda: [0, 0])  #: the longest that it served the other kind alone
 
@@ -122,7 +122,7 @@ class Lookup:
 class LastLoss(NamedTuple):
     """The last loss of a connection."""
 
-    gap_at: int = NOT_YET  #: how many frames had come with the last of which bytes are missing
+    gap_at: int = NOT_YET  #: how many frames had come with the latest of which bytes are missing
     frame: int = 0  #: the number of the frame before which bytes were lost
     text: str = ""
 

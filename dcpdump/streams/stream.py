@@ -107,7 +107,7 @@ class KeyMemory:
     missed: int = 0  #: keys that were not
 
     def reserve(self, keys: int) -> bool:
-        """Return whether ``count`` more keys may be remembered, and count them."""
+        """Return whether so many more keys may be remembered, and count them."""
         if keys > self.left:
             self.missed += keys
             return False
@@ -121,7 +121,7 @@ class KeyMemory:
 
 @dataclass(slots=True, eq=False)
 class SnapshotKeys:
-    """The keys of a snapshot, where its connection is watched closely."""
+    """The keys of a snapshot, where its connection is watched with rules."""
 
     documents: dict[bytes, int] = field(default_factory=dict)  #: of documents and commits, and their seqnos
     prepares: dict[bytes, int] = field(default_factory=dict)  #: of prepares and aborts
@@ -379,7 +379,7 @@ class Stream:
     states: list[TakeoverState] | tuple[()] = ()  #: that a takeover set
     acks: Acks = NO_ACKS
     prepares: Prepares = NO_PREPARES
-    keys: SnapshotKeys = NO_KEYS  #: that rules ask for, where the connection is watched closely
+    keys: SnapshotKeys = NO_KEYS  #: where the connection is watched with rules
     collections: dict[int, bool] | None = None  #: that its events created (True) or dropped, by id
     error_replies: tuple[ErrorReply, ...] = ()  #: what the consumer answered with an error, the first few
     # how it ended
@@ -491,7 +491,7 @@ class Stream:
 
     @property
     def ordered(self) -> bool:
-        """Whether ``last_seqno`` is the last that was sent: it was granted, and nothing was lost since."""
+        """Whether ``seqnos.last`` is the last that was sent: it was granted, and nothing was lost since."""
         return self.phase not in _UNORDERED
 
     @property
