@@ -125,6 +125,27 @@ def _ip_header(data: bytes, ip: "i64", end: "i64", link: "i64") -> tuple["i64", 
     return -1, -1, -1
 
 
+def plain_segments(
+    data: bytes, starts: list[int], ends: list[int], links: list[int]
+) -> tuple[list[bytes], list[int], list[int], list[int], list[int]]:
+    """Return the keys of the flows of plain packets; and of each packet its flow, sequence number, and payload.
+
+    The flow of a packet that is not plain is -1. A payload has an offset in ``data``, and a size.
+    """
+    flows: dict[bytes, int] = {}
+    flow: list[int] = []
+    seqs: list[int] = []
+    payloads: list[int] = []
+    sizes: list[int] = []
+    for row in range(len(starts)):
+        key, at, start, stop = plain_headers(data, starts[row], ends[row], links[row])
+        flow.append(-1 if at < 0 else flows.setdefault(data[key : at + 4], len(flows)))
+        seqs.append(0 if at < 0 else be32(data, at + 4))
+        payloads.append(start)
+        sizes.append(stop - start)
+    return list(flows), flow, seqs, payloads, sizes
+
+
 class LayersState(NamedTuple):
     """The fragments that wait, and the next sequence numbers of exported PDUs."""
 
