@@ -16,10 +16,9 @@ from dcpdump.batch.block import (
     joined,
 )
 from dcpdump.capture.damage import Health
-from dcpdump.capture.file import OPEN_LIMIT, Capture, CapturePosition, begin, packets_from, timeline
+from dcpdump.capture.file import OPEN_LIMIT, Capture, CapturePosition, begin, timeline, too_many_overlap
 from dcpdump.capture.pcap import DISORDER
 from dcpdump.capture.stream_queue import StreamQueue
-from dcpdump.errors import CaptureError
 from dcpdump.net.limits import IN_ORDER, OUT_OF_ORDER
 from dcpdump.net.packet import NO_TIME, Packet
 
@@ -106,10 +105,9 @@ class TimelineBlocks:
         waiting: Sequence[Begun],
         begun: Sequence[tuple[Capture, TimelinePosition]] = (),
         size: int | BlockSize = BLOCK_BYTES,
-        open_limit: int = OPEN_LIMIT,
     ) -> None:
         self._waiting = sorted(waiting, key=lambda each: each[:2], reverse=True)
-        self._size, self._usual, self._open_limit = BlockSize.of(size), BlockSize.of(size).usual, open_limit
+        self._size, self._usual = BlockSize.of(size), BlockSize.of(size).usual
         self._active: list[tuple[tuple[int, str, int], int, _OpenCapture]] = []  # a heap
         self._order = 0  # distinguishes equal keys: one file, named twice
         self._carved: dict[str, int] = {}
@@ -148,9 +146,8 @@ class TimelineBlocks:
             self._push(heapq.heappop(active)[2])
         while waiting and (not active or (*waiting[-1][:2], 0) <= active[0][0]):
             begun = waiting.pop()
-            if len(active) == self._open_limit:
-                text = f"more than {self._open_limit} captures overlap in time"
-                raise CaptureError(text, begun.name, "mergecap -w merged.pcapng FILES, and read that")
+            if len(active) == OPEN_LIMIT:
+                raise too_many_overlap(begun.name, OPEN_LIMIT)
             self.begun.append(begun)
             self._push(_OpenCapture(begun.capture, self._size, TimelinePosition(begun.name, begun.first_ns)))
         self._size.usual = max(self._usual // max(len(active), 1), min(self._usual, _SMALL))  # each holds a block
@@ -228,7 +225,10 @@ class _OpenCapture:
 
 def read_again(position: BlockPosition) -> Block | None:
     """Return a block that was read before; None if its file has changed. Raises CaptureError, OSError."""
-    block = gathered(list(islice(packets_from(position.begins), position.packets)))
+    begins = position.begins
+    with Capture(begins.path, salvage=begins.salvage) as capture:
+        capture.enter(begins)
+        block = gathered(list(islice(capture.remaining(), position.packets)))
     return block if len(block) == position.packets and block.batch.times[-1] == position.last_ns else None
 
 

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dcpdump.capture.damage import Damage, Health
@@ -468,20 +469,6 @@ def _compression_of(head: bytes) -> "Compression | None":
     return compression_of(head)
 
 
-def packets_from(position: CapturePosition) -> Iterator[Packet]:
-    """Yield the packets of a file from a place on, as they were yielded before. Raises CaptureError, OSError."""
-    source = open_source(position.path, position.offset)
-    window, health = SourceWindow(source, position.offset), Health(position.path, position.packets)
-    try:
-        reader = _reader(window, health, position.salvage, None, position.reader)
-        yield from reader.packets()
-        while reader.appended and not _header_fault(window):
-            reader = _reader(window, health, position.salvage, None)
-            yield from reader.packets()
-    finally:
-        window.close()
-
-
 def looks_like_capture(path: str) -> bool:
     """Return whether a file begins like a capture, compressed or not."""
     try:
@@ -564,8 +551,10 @@ def timeline(captures: Sequence[Capture], open_limit: int = OPEN_LIMIT) -> Itera
     try:
         if len(captures) == 1:
             yield from captures[0]
-        else:
-            yield from _merged([_OpenCapture(capture) for capture in captures], open_limit)
+            return
+        opened = set[Capture]()
+        each = [_with_keys(capture, opened, open_limit) for capture in captures]
+        yield from (packet for _, packet in heapq.merge(*each, key=itemgetter(0)) if packet is not None)
     finally:
         for capture in captures:
             capture.close()
@@ -577,50 +566,23 @@ def begin(capture: Capture) -> tuple[int, str]:
     return -1 if first is None else first + capture.moved_ns, capture.name
 
 
-def _merged(captures: "Sequence[_OpenCapture]", open_limit: int) -> Iterator[Packet]:
-    waiting = sorted(captures, key=lambda each: each.key, reverse=True)
-    active: list[tuple[tuple[int, str, int], int, _OpenCapture]] = []
-    order = 0  # distinguishes equal keys: one file, named twice
-    while waiting or active:
-        while waiting and (not active or waiting[-1].key <= active[0][0]):
-            if len(active) == open_limit:
-                raise CaptureError(
-                    f"more than {open_limit} captures overlap in time",
-                    waiting[-1].capture.name,
-                    "mergecap -w merged.pcapng FILES, and read that",
-                )
-            opened = waiting.pop()
-            if opened.advance():
-                order += 1
-                heapq.heappush(active, (opened.key, order, opened))
-        if not active:
-            continue
-        _, mark, opened = active[0]
-        if opened.packet is not None:
-            yield opened.packet
-        if opened.advance():
-            heapq.heapreplace(active, (opened.key, mark, opened))
-        else:
-            heapq.heappop(active)
+def too_many_overlap(name: str, open_limit: int) -> CaptureError:
+    """Return the error where a file is to be opened and too many are open."""
+    what = f"more than {open_limit} captures overlap in time"
+    return CaptureError(what, name, "mergecap -w merged.pcapng FILES, and read that")
 
 
-class _OpenCapture:
-    """A capture of a timeline, its next packet, and that packet's sort key."""
-
-    def __init__(self, capture: Capture) -> None:
-        self.capture = capture
-        self.packet: Packet | None = None
-        self._packets: Iterator[Packet] | None = None
-        self.key = (*begin(capture), 0)
-
-    def advance(self) -> bool:
-        """Read the next packet; return whether there is one. A finished capture is closed."""
-        if self._packets is None:
-            self._packets = iter(self.capture)
-        self.packet = next(self._packets, None)
-        if self.packet is None:
-            self.capture.close()
-            return False
-        ts = self.packet.ts_ns
-        self.key = (self.key[0] if ts is None else ts, self.capture.name, self.packet.number)
-        return True
+def _with_keys(
+    capture: Capture, opened: set[Capture], open_limit: int
+) -> Iterator[tuple[tuple[int, str, int], Packet | None]]:
+    """Yield the packets of a capture with their sort keys; before the first, its key alone: then it is opened."""
+    key = (*begin(capture), 0)
+    yield key, None
+    if len(opened) == open_limit:
+        raise too_many_overlap(capture.name, open_limit)
+    opened.add(capture)
+    for packet in capture:
+        key = key[0] if packet.ts_ns is None else packet.ts_ns, capture.name, packet.number
+        yield key, packet
+    capture.close()
+    opened.discard(capture)
