@@ -82,7 +82,7 @@ def _end(part: bytes, at: int, session: Session) -> int:
         return end
     # A search passes few bytes: the document of a frame with a damaged header may hold copies of frames.
     stray = part[at] not in MAGICS
-    found = find_frame(part, at + (1 if stray else HEADER_LENGTH), session, final=True)
+    found = find_frame(part, at + (1 if stray else HEADER_LENGTH), lambda: session, final=True)
     return found.at if found.verdict is Judgement.FRAME or (stray and found.verdict is Judgement.WEAK) else len(part)
 
 

@@ -404,7 +404,7 @@ class Dissector:
                 unseen[where] += size
 
     def _splitter(self, conversation: Conversation, direction: int, *, joined_late: bool) -> FrameSplitter:
-        splitter = FrameSplitter(conversation.session, joined_late=joined_late)
+        splitter = FrameSplitter(lambda: conversation.session, joined_late=joined_late)
         conversation.splitters[direction] = splitter
         return splitter
 

@@ -225,7 +225,7 @@ def _situations() -> list[bytes]:
 
 def _feed_frames(data: bytes, way: int) -> None:
     session = Session()
-    splitter = FrameSplitter(session, joined_late=bool(way & 1))
+    splitter = FrameSplitter(lambda: session, joined_late=bool(way & 1))
     step = (1 << 20, 1 << 20, 1 << 20, 65, 7)[way % 5]
     cuts = []
     for at in range(0, len(data), step):

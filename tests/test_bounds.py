@@ -140,7 +140,7 @@ def many_connections(count: int) -> Callable[[], object]:
 def split(pieces: list[bytes | int]) -> int:
     session = Session()
     session.streams[1] = 1
-    splitter, count = FrameSplitter(session), 0
+    splitter, count = FrameSplitter(lambda: session), 0
     for piece in pieces:
         count += len(splitter.gap(piece) if isinstance(piece, int) else splitter.feed(piece))
     return count + len(splitter.close())
@@ -376,7 +376,7 @@ def test_memory_stays_under_its_cap_and_64_mib(make: Callable[[], Iterator[bytes
 
 
 def test_of_the_packets_of_an_open_frame_the_last_alone_is_remembered() -> None:
-    splitter, data = FrameSplitter(Session()), mutation(1, 2000)
+    splitter, data = FrameSplitter(Session), mutation(1, 2000)
     weights = []
     for at in range(len(data)):
         cuts = splitter.feed(data[at : at + 1], Where(at))
@@ -386,7 +386,7 @@ def test_of_the_packets_of_an_open_frame_the_last_alone_is_remembered() -> None:
 
 
 def test_each_hole_of_an_open_frame_counts() -> None:
-    splitter = FrameSplitter(Session())
+    splitter = FrameSplitter(Session)
     splitter.feed(promise(100_000))
     weights = []
     for _ in range(4):

@@ -26,7 +26,7 @@ def raw(data: bytes) -> RawFrame:
 
 
 def split(pieces: list[bytes]) -> list[Cut]:
-    splitter = FrameSplitter(Session())
+    splitter = FrameSplitter(Session)
     return [cut for piece in pieces for cut in splitter.feed(piece)] + splitter.close()
 
 

@@ -5,7 +5,7 @@ by one through the Dissector, into the same frames. Both ways use the same objec
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, Union
 
@@ -319,7 +319,7 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         self.gaps.append(Lost(direction_of(conversation, direction), gap, skipped=skipped.length))
 
     def _splitter(self, conversation: Conversation, direction: int, *, joined_late: bool) -> FrameSplitter:
-        splitter = FrameSplitter(StreamsOf(self, conversation), joined_late=joined_late)
+        splitter = FrameSplitter(lambda: self._session_of(conversation), joined_late=joined_late)
         conversation.splitters[direction] = splitter
         return splitter
 
@@ -332,10 +332,11 @@ class BlockDissector(Dissector, ABC, Generic[P]):
 
     # -- what connections remember ----------------------------------------------------------------------
 
-    def absorb_of(self, conversation: Conversation) -> None:
-        """Bring the session of a conversation up to date with all frames so far."""
+    def _session_of(self, conversation: Conversation) -> Session:
+        """Return the session of a conversation, up to date with all frames so far."""
         if conversation.connection.number in self._cutting.involved:
             self.absorb()
+        return conversation.session
 
     def absorb(self) -> None:
         """Bring all sessions up to date with the frames so far; this makes a piece."""
@@ -389,35 +390,6 @@ def _saved(side: ConnectionSide, conversation: Conversation | None) -> SavedConn
         syn,
         carved,
     )
-
-
-class StreamsOf(Generic[P]):
-    """The streams of a connection for its splitter; the session is first brought up to date."""
-
-    __slots__ = ("_conversation", "_dissection")
-
-    def __init__(self, dissection: BlockDissector[P], conversation: Conversation) -> None:
-        self._dissection = dissection
-        self._conversation = conversation
-
-    @property
-    def streams(self) -> Mapping[int, int]:
-        """Opaque → vbucket of the streams that were requested or seen."""
-        return self._session.streams
-
-    @property
-    def complete(self) -> bool:
-        """Whether the connection was captured from its beginning, so that all its streams are known."""
-        return self._session.complete
-
-    def last_seqno(self, opaque: int) -> int | None:
-        """Return the last seqno seen on the stream of an opaque."""
-        return self._session.last_seqno(opaque)
-
-    @property
-    def _session(self) -> Session:
-        self._dissection.absorb_of(self._conversation)
-        return self._conversation.session
 
 
 # -- the dissections: of all frames as columns, and of few chosen ones --------------------------------

@@ -12,15 +12,16 @@ an opaque of a stream of this connection, since a document may itself hold compl
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from dcpdump.spec import MESSAGES, PUSHES, find, opcodes
 from dcpdump.spec.field import MUST, NEVER, Layout
 from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, CLIENT_RESPONSE, HEADER_LENGTH, MAGICS, MAX_FRAME
 from dcpdump.spec.statuses import STATUS, SUCCESS
 from dcpdump.wire.frame import Header, unpack_header
+from dcpdump.wire.session import Session
 
 MAX_VBUCKET = 1024
 MAX_KEY = 251
@@ -47,21 +48,6 @@ _OWN_OPAQUE = frozenset(
         opcodes.DCP_CONTROL,
     }
 )
-
-
-class Streams(Protocol):
-    """What is known of a connection's streams."""
-
-    @property
-    def streams(self) -> Mapping[int, int]:
-        """Return the vbuckets, by opaque, of the streams that were requested or seen."""
-
-    @property
-    def complete(self) -> bool:
-        """Return whether the connection was captured from its DCP_OPEN on, so that all its streams are known."""
-
-    def last_seqno(self, opaque: int) -> int | None:
-        """Return the last seqno seen on the stream of an opaque; None where none was."""
 
 
 class Judgement(Enum):
@@ -184,14 +170,14 @@ def chained(data: bytes | bytearray, at: int, count: int, *, final: bool) -> Jud
 
 
 def find_frame(
-    data: bytes | bytearray, start: int, streams: Streams, *, final: bool, segment: bool = False
+    data: bytes | bytearray, start: int, session: Callable[[], Session], *, final: bool, segment: bool = False
 ) -> SearchResult:
     """Find the first offset from ``start`` at which a frame begins.
 
     FRAME: a frame begins at ``at``. WAIT: none before ``at``, and more bytes are needed there (never with ``final``).
     NO: none, and no byte before ``at`` need be kept. WEAK: a frame may begin at ``at``, and nothing better follows
-    within the window. ``segment``: a TCP segment begins at ``start``, where a frame is likely: there, messages other
-    than DCP's are accepted too.
+    within the window. ``session`` returns what is known of the connection. ``segment``: a TCP segment begins at
+    ``start``, where a frame is likely: there, messages other than DCP's are accepted too.
     """
     if segment and start + HEADER_LENGTH <= len(data):
         header = unpack_header(data, start)
@@ -215,7 +201,7 @@ def find_frame(
             verdict = chained(data, at, CHAIN, final=final)
             if verdict is Judgement.WAIT and header.frame_length <= SEARCH_WINDOW:
                 return SearchResult(at if weak < 0 else weak, Judgement.WAIT)
-            belongs = _match(data, at, header, streams)
+            belongs = _match(data, at, header, session())
             if verdict is Judgement.FRAME and belongs is StreamMatch.OURS:
                 # Frames cut off by the end are weaker evidence: a document may hold copies of its stream's frames.
                 sure = _leads_on(data, at, dead)
@@ -261,18 +247,18 @@ def _leads_on(data: bytes | bytearray, at: int, dead: set[int]) -> bool:
     return True
 
 
-def _match(data: bytes | bytearray, at: int, header: Header, streams: Streams) -> StreamMatch:
+def _match(data: bytes | bytearray, at: int, header: Header, session: Session) -> StreamMatch:
     """Compare a candidate's opaque, vbucket and seqno with the streams of this connection."""
-    if not streams.streams or header.magic == CLIENT_RESPONSE or header.opcode in _OWN_OPAQUE:
+    if not session.streams or header.magic == CLIENT_RESPONSE or header.opcode in _OWN_OPAQUE:
         return StreamMatch.OURS
-    vbucket = streams.streams.get(header.opaque)
+    vbucket = session.streams.get(header.opaque)
     if vbucket is None:
-        return StreamMatch.CONTRADICTS if streams.complete else StreamMatch.UNKNOWN
+        return StreamMatch.CONTRADICTS if session.complete else StreamMatch.UNKNOWN
     if vbucket != header.vbucket_or_status:
         return StreamMatch.CONTRADICTS
     if MAGICS[header.magic].flexible:
         return StreamMatch.OURS  # streams with ids may share an opaque, but not their seqnos
-    last = streams.last_seqno(header.opaque)
+    last = session.seqnos.get(header.opaque)
     layout = next((lay for lay in find(header.opcode).request if _lengths_fit(lay, header)), None)
     if last is None or layout is None or not layout.extras or layout.extras[0].name != "by_seqno":
         return StreamMatch.OURS

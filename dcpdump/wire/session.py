@@ -248,10 +248,6 @@ class Session:
         self.seqnos.clear()
         self.outstanding.clear()
 
-    def last_seqno(self, opaque: int) -> int | None:
-        """Return the last seqno seen on the stream of an opaque; None where none was seen."""
-        return self.seqnos.get(opaque)
-
     def lose(self) -> None:
         """Note that bytes of either direction were lost: requests or responses may have been among them."""
         self.outstanding.lose()

@@ -6,6 +6,7 @@ search, since the frame's end is known; after a lost header the next frame is se
 """
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from enum import Enum
 from operator import itemgetter
 from typing import Final, NamedTuple, TypedDict
@@ -13,7 +14,8 @@ from typing import Final, NamedTuple, TypedDict
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_header
 from dcpdump.wire.frames import Frames
-from dcpdump.wire.resync import SEARCH_WINDOW, Judgement, Streams, begins, find_frame, framed, known, nearly
+from dcpdump.wire.resync import SEARCH_WINDOW, Judgement, begins, find_frame, framed, known, nearly
+from dcpdump.wire.session import Session
 
 # -- bytes of a direction that wait for the rest of a frame -------------------------------------------
 
@@ -198,9 +200,8 @@ DOUBT: Final = 64 * 1024  #: after a damaged first header: if so many bytes hold
 class FrameSplitter:
     """A splitter is fed the bytes of one direction, in order, and its gaps; it returns frames and the bytes it skipped.
 
-    ``streams`` is what the connection is known to carry (it decides which candidates to believe after a
-    loss); ``joined_late``: the direction's beginning was not captured, so its first byte may be anywhere in a
-    frame.
+    ``session`` returns what is known of the connection, which decides which candidates to believe after a loss.
+    ``joined_late``: the direction's beginning was not captured, so its first byte may be anywhere in a frame.
     """
 
     __slots__ = (
@@ -211,13 +212,13 @@ class FrameSplitter:
         "_need",
         "_passing",
         "_pending",
+        "_session",
         "_state",
-        "_streams",
         "foreign",
     )
 
-    def __init__(self, streams: Streams, *, joined_late: bool = False) -> None:
-        self._streams = streams
+    def __init__(self, session: Callable[[], Session], *, joined_late: bool = False) -> None:
+        self._session = session
         self._state = SEARCH if joined_late else START
         self._pending = PendingBytes()
         self._need = 1  # bytes that must be held before another attempt can succeed
@@ -400,7 +401,7 @@ class FrameSplitter:
         return []
 
     def _search(self, final: bool) -> list[Cut]:
-        found = find_frame(self._pending.data, 0, self._streams, final=final, segment=self._pending.segment)
+        found = find_frame(self._pending.data, 0, self._session, final=final, segment=self._pending.segment)
         out: list[Cut] = []
         if found.at and (found.verdict is not Judgement.NO or not final):
             out.append(self._skip(found.at, Why.NO_BOUNDARY))

@@ -76,12 +76,12 @@ def test_a_directions_first_bytes_are_judged(data: bytes, final: bool, verdict: 
 
 def test_a_frame_is_searched_for_from_a_place() -> None:
     data = b"x" * 100 + MUTATION * 3
-    assert find_frame(data, 0, Session(), final=False) == SearchResult(100, Judgement.FRAME)
-    assert find_frame(data, 101, Session(), final=False) == SearchResult(100 + len(MUTATION), Judgement.FRAME)
-    assert find_frame(b"x" * 100, 0, Session(), final=False) == SearchResult(77, Judgement.NO)
-    assert find_frame(b"x" * 100, 0, Session(), final=True) == SearchResult(100, Judgement.NO)
-    assert find_frame(data[:130], 0, Session(), final=False) == SearchResult(100, Judgement.WAIT)
-    assert find_frame(data[:130], 0, Session(), final=True) == SearchResult(100, Judgement.WEAK)
+    assert find_frame(data, 0, Session, final=False) == SearchResult(100, Judgement.FRAME)
+    assert find_frame(data, 101, Session, final=False) == SearchResult(100 + len(MUTATION), Judgement.FRAME)
+    assert find_frame(b"x" * 100, 0, Session, final=False) == SearchResult(77, Judgement.NO)
+    assert find_frame(b"x" * 100, 0, Session, final=True) == SearchResult(100, Judgement.NO)
+    assert find_frame(data[:130], 0, Session, final=False) == SearchResult(100, Judgement.WAIT)
+    assert find_frame(data[:130], 0, Session, final=True) == SearchResult(100, Judgement.WEAK)
 
 
 def test_where_streams_are_known_a_frame_must_belong_to_one() -> None:
@@ -90,10 +90,11 @@ def test_where_streams_are_known_a_frame_must_belong_to_one() -> None:
     stranger = MUTATION * 3
     ours = mutation(9, opaque=1) * 3
     elsewhere = encode("DCP_MUTATION", {"by_seqno": 9}, key=b"k", vbucket=529, opaque=1) * 3
-    assert find_frame(stranger + ours, 0, session, final=False) == SearchResult(0, Judgement.FRAME)  # they lead there
+    # The stranger leads to ours.
+    assert find_frame(stranger + ours, 0, lambda: session, final=False) == SearchResult(0, Judgement.FRAME)
     torn = b"?" + stranger + b"?"
-    assert find_frame(torn + ours, 0, session, final=False) == SearchResult(len(torn), Judgement.FRAME)
-    assert find_frame(elsewhere + b"?" + ours, 0, session, final=False).at == len(elsewhere) + 1
+    assert find_frame(torn + ours, 0, lambda: session, final=False) == SearchResult(len(torn), Judgement.FRAME)
+    assert find_frame(elsewhere + b"?" + ours, 0, lambda: session, final=False).at == len(elsewhere) + 1
 
 
 def test_where_the_connections_beginning_was_seen_no_other_stream_is_believed() -> None:
@@ -102,16 +103,16 @@ def test_where_the_connections_beginning_was_seen_no_other_stream_is_believed() 
         session.understand(decode(RawFrame.of(encode(name, vbucket=528, opaque=1))))
     stranger = MUTATION * 3
     ours = mutation(9, opaque=1) * 3
-    assert find_frame(stranger + ours, 0, session, final=False) == SearchResult(len(stranger), Judgement.FRAME)
-    assert find_frame(stranger, 0, session, final=True) == SearchResult(len(stranger), Judgement.NO)
+    assert find_frame(stranger + ours, 0, lambda: session, final=False) == SearchResult(len(stranger), Judgement.FRAME)
+    assert find_frame(stranger, 0, lambda: session, final=True) == SearchResult(len(stranger), Judgement.NO)
 
 
 def test_frames_of_an_unseen_stream_are_believed_only_as_far_as_they_lead_on() -> None:
     session = Session()
     session.streams[1] = 528
-    assert find_frame(b"?" + MUTATION * 3, 0, session, final=True) == SearchResult(1, Judgement.WEAK)
+    assert find_frame(b"?" + MUTATION * 3, 0, lambda: session, final=True) == SearchResult(1, Judgement.WEAK)
     copied = MUTATION * 3 + b"the rest of the document that holds them"
-    assert find_frame(copied, 0, session, final=True) == SearchResult(len(copied), Judgement.NO)
+    assert find_frame(copied, 0, lambda: session, final=True) == SearchResult(len(copied), Judgement.NO)
 
 
 def test_messages_with_an_opaque_of_their_own_need_no_stream() -> None:
@@ -119,7 +120,7 @@ def test_messages_with_an_opaque_of_their_own_need_no_stream() -> None:
     session.streams[1] = 528
     for name in ("DCP_NOOP", "DCP_BUFFER_ACKNOWLEDGEMENT"):
         data = b"?" + encode(name, opaque=77) * 3
-        assert find_frame(data, 0, session, final=False) == SearchResult(1, Judgement.FRAME)
+        assert find_frame(data, 0, lambda: session, final=False) == SearchResult(1, Judgement.FRAME)
 
 
 @pytest.mark.parametrize("kind", ["noise", "zlib", "snappy", "text", "zeros", "0x80", "counting"])
@@ -136,8 +137,8 @@ def test_what_is_no_dcp_holds_no_frame(kind: str) -> None:
         "snappy": snappy(text),
         "counting": b"".join(n.to_bytes(4, "big") for n in range(0x8057_0000, 0x8057_0000 + 50_000)),
     }[kind]
-    assert find_frame(data, 0, Session(), final=True) == SearchResult(len(data), Judgement.NO)
-    splitter = FrameSplitter(Session(), joined_late=True)
+    assert find_frame(data, 0, Session, final=True) == SearchResult(len(data), Judgement.NO)
+    splitter = FrameSplitter(Session, joined_late=True)
     cuts = [cut for at in range(0, len(data), 65536) for cut in splitter.feed(data[at : at + 65536])]
     assert not [cut for cut in cuts + splitter.close() if isinstance(cut, RawFrame)]
 
@@ -182,7 +183,7 @@ def embedded(dice: random.Random, *, opaque: int | None = None, first: int = 1) 
 def through(pieces: list[bytes | int], *, late: bool = False) -> list[Cut]:
     """Feed segments, and gaps given as their lengths, and return the cuts; the session learns the frames."""
     session = Session()
-    splitter = FrameSplitter(session, joined_late=late)
+    splitter = FrameSplitter(lambda: session, joined_late=late)
     out: list[Cut] = []
     for piece in [*pieces, None]:
         if piece is None:
@@ -310,14 +311,14 @@ def test_copies_of_a_streams_own_future_are_believed_less() -> None:
 def test_a_header_whose_seqno_was_cut_off_is_not_taken_for_an_old_one() -> None:
     frame = encode("DCP_MUTATION", {"by_seqno": 500}, key=b"k", value=b"v" * 40, vbucket=7, opaque=9)
     streams = _knows(seqno=400)
-    assert find_frame(b"\0" * 50 + frame[:28], 0, streams, final=True) == SearchResult(50, Judgement.WEAK)
+    assert find_frame(b"\0" * 50 + frame[:28], 0, lambda: streams, final=True) == SearchResult(50, Judgement.WEAK)
 
 
 def test_streams_with_ids_may_share_an_opaque_each_with_its_own_seqnos() -> None:
     given: dict[str, Any] = {"key": b"k", "value": b"v", "vbucket": 7, "opaque": 9, "stream_id": 2}
     frames = b"".join(encode("DCP_MUTATION", {"by_seqno": n}, **given) for n in (5, 6, 7))
     streams = _knows(seqno=400)
-    assert find_frame(b"\0" * 50 + frames, 0, streams, final=True) == SearchResult(50, Judgement.FRAME)
+    assert find_frame(b"\0" * 50 + frames, 0, lambda: streams, final=True) == SearchResult(50, Judgement.FRAME)
 
 
 def _knows(seqno: int) -> Session:

@@ -241,9 +241,9 @@ def test_a_snapshot_marker_waits_for_an_answer_only_where_it_asks_for_one() -> N
 def test_the_streams_of_a_connection_and_their_last_seqnos_are_known() -> None:
     session = Session()
     feed(session, frame("DCP_STREAM_REQ", vbucket=7, opaque=1), mutation(b"k", vbucket=7, opaque=1))
-    assert (dict(session.streams), session.last_seqno(1), session.last_seqno(2)) == ({1: 7}, 4, None)
+    assert (dict(session.streams), session.seqnos.get(1), session.seqnos.get(2)) == ({1: 7}, 4, None)
     feed(session, frame("DCP_STREAM_REQ", vbucket=7, opaque=1))
-    assert session.last_seqno(1) is None, "a stream that is requested again starts again"
+    assert session.seqnos.get(1) is None, "a stream that is requested again starts again"
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,7 @@ def starts(number: int) -> int:
 def splitter(*, late: bool = False) -> FrameSplitter:
     session = Session()
     session.streams[1] = 1
-    return FrameSplitter(session, joined_late=late)
+    return FrameSplitter(lambda: session, joined_late=late)
 
 
 def run(*pieces: bytes | int | None, late: bool = False) -> list[Cut]:
