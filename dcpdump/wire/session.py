@@ -6,7 +6,7 @@ inferred.
 """
 
 from collections import OrderedDict
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple
 
 from dcpdump.spec import find
 from dcpdump.spec.names import ACKNOWLEDGE, COLLECTIONS, UNDERLYING_DATATYPE
@@ -38,16 +38,10 @@ MAX_OUTSTANDING = 4096
 REQUEST_COST = 512
 
 RequestKey = tuple[int, int, int]  #: the direction of the request (-1: unknown), its opcode and opaque
-#: A request as plain values: its key; its number, time and vbucket; whether its response may have been lost.
-RequestState = tuple[int, int, int, int, int | None, int, bool]
-
-
-class OutstandingState(TypedDict):
-    """All requests as plain values."""
-
-    requests: list[RequestState]  #: oldest first
-    early: dict[RequestKey, int]  #: responses that came before their requests
-    knows_all: bool  #: every request is captured, so that responses may come before their requests
+#: Requests as plain values, oldest first: key, number, time, vbucket, whether the response may have been lost.
+RequestStates = list[tuple[int, int, int, int, int | None, int, bool]]
+#: These, how many responses came before the request of a key, and whether all requests are captured.
+OutstandingState = tuple[RequestStates, dict[RequestKey, int], bool]
 
 
 def _is_alone(opcode: int) -> bool:
@@ -90,20 +84,21 @@ class Outstanding:
 
     def state(self) -> OutstandingState:
         """Return the requests as plain values, for ``restore``."""
-        requests: list[RequestState] = [
+        requests: RequestStates = [
             (*key, *asked, serial < self._sure)
             for serial, (key, asked) in self._asked.items()
             if serial >= self._sure or len(self._queues[key]) == 1
         ]
-        return {"requests": requests, "early": dict(self._early), "knows_all": self._knows_all}
+        return requests, dict(self._early), self._knows_all
 
     def restore(self, state: OutstandingState) -> None:
         """Continue from a state."""
-        for way, opcode, opaque, number, ts_ns, vbucket, doubtful in state["requests"]:
+        requests, early, knows_all = state
+        for way, opcode, opaque, number, ts_ns, vbucket, doubtful in requests:
             self.ask((way, opcode, opaque), SessionRequest(number, ts_ns, vbucket))
             if doubtful:
                 self.lose()
-        self._early, self._knows_all = dict(state["early"]), state["knows_all"]
+        self._early, self._knows_all = dict(early), knows_all
 
     def begin(self) -> None:
         """Assume that from here on all requests are captured, and that earlier ones were answered."""

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from enum import Enum
 from operator import itemgetter
-from typing import Final, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple
 
 from dcpdump.spec.header import HEADER_LENGTH, MAGICS
 from dcpdump.wire.frame import NOWHERE, Header, RawFrame, Span, Where, unpack_header
@@ -171,26 +171,10 @@ SEARCH: Final = "search"
 CUT: Final = "cut"
 PASS: Final = "pass"
 
-WhereState = tuple[int, int | None, str]  #: number and time of a packet, its file
-
-
-class SplitterState(TypedDict):
-    """What a splitter holds and knows. Offsets are of its direction."""
-
-    state: str  #: START, SEARCH, CUT or PASS
-    data: bytes  #: bytes that wait for the rest of a frame
-    offset: int  #: of the first of it
-    need: int  #: bytes that are needed before the next attempt
-    marks: list[tuple[int, WhereState]]  #: the packet that brought the bytes up to an offset
-    holes: list[tuple[int, int]]  #: in the data: lost bytes, for which zeros stand
-    joining: bool  #: neither a frame nor a loss has been seen, and the first byte may be anywhere in a frame
-    lost: int  #: bytes lost or skipped since the last frame
-    confidence: str
-    passing: int  #: bytes that are left of a frame that was given up
-    doubtful: bool
-    segment: bool  #: the data begins where a segment did
-    foreign: bool
-
+#: The state of a splitter, and of its bytes, as plain values.
+SplitterState = dict[str, Any]
+_PLAIN: Final = ("_state", "_need", "_joining", "_lost", "_confidence", "_passing", "_doubtful", "foreign")
+_PLAIN_PENDING: Final = ("offset", "least", "segment")
 
 PATIENCE: Final = 64 * 1024  #: up to this many bytes a search is repeated whenever bytes come
 HOLE: Final = 256 * 1024  #: zeros for lost bytes that a frame may hold beyond as many as were captured of it
@@ -232,34 +216,21 @@ class FrameSplitter:
     def state(self) -> SplitterState:
         """Return all that decides where it cuts the next bytes, as plain values, for ``restore``."""
         pending = self._pending
-        return {
-            "state": self._state,
-            "data": bytes(pending.data),
-            "offset": pending.offset,
-            "need": self._need,
-            "marks": [(end, (*where,)) for end, where in pending.marks],
-            "holes": [(*hole,) for hole in pending.holes],
-            "joining": self._joining,
-            "lost": self._lost,
-            "confidence": self._confidence,
-            "passing": self._passing,
-            "doubtful": self._doubtful,
-            "segment": pending.segment,
-            "foreign": self.foreign,
-        }
+        state: SplitterState = {name: getattr(self, name) for name in _PLAIN}
+        state |= {name: getattr(pending, name) for name in _PLAIN_PENDING}
+        state |= {"data": bytes(pending.data), "holes": [(*hole,) for hole in pending.holes]}
+        return state | {"marks": [(end, (*where,)) for end, where in pending.marks]}
 
     def restore(self, state: SplitterState) -> None:
         """Restore a state."""
         pending = self._pending
-        pending.data, pending.offset, pending.segment = bytearray(state["data"]), state["offset"], state["segment"]
-        pending.marks = [(end, Where(*where)) for end, where in state["marks"]]
+        for name in _PLAIN:
+            setattr(self, name, state[name])
+        for name in _PLAIN_PENDING:
+            setattr(pending, name, state[name])
+        pending.data = bytearray(state["data"])
         pending.fill([Span(*hole) for hole in state["holes"]])
-        if state["state"] == CUT and len(pending.data) >= HEADER_LENGTH:
-            header = unpack_header(pending.data)
-            pending.wait(header.frame_length if framed(header) else 0)
-        self._state, self._need, self._lost = state["state"], state["need"], state["lost"]
-        self._confidence, self._passing = state["confidence"], state["passing"]
-        self._doubtful, self._joining, self.foreign = state["doubtful"], state["joining"], state["foreign"]
+        pending.marks = [(end, Where(*where)) for end, where in state["marks"]]
 
     @property
     def in_step(self) -> bool:
