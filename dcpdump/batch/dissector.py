@@ -6,13 +6,14 @@ by one through the Dissector, into the same frames. Both ways use the same objec
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator
+from copy import copy
 from functools import cache
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, Union
 
 from dcpdump.batch.block import BLOCK_BYTES, Block
 from dcpdump.batch.cutting import MOST_WEIGHT, Cutting
 from dcpdump.batch.scan import FilteredScan, Scan
-from dcpdump.conversation import Conversation, Missing, MissingValues
+from dcpdump.conversation import Conversation, Missing
 from dcpdump.dissect import Dissector, TlsState
 from dcpdump.filter.choices import NOTHING_WANTED, Ranges, Wanted
 from dcpdump.net.batch import Segments, reassemble_plain
@@ -27,8 +28,8 @@ from dcpdump.tls.secrets import Secrets, SecretsState
 from dcpdump.wire.collection_names import ConnectionNames, ServerNamesState
 from dcpdump.wire.frame import RawFrame
 from dcpdump.wire.frames import Frames
-from dcpdump.wire.session import Session, SessionState
-from dcpdump.wire.split import FrameSplitter, Skipped, SplitterState
+from dcpdump.wire.session import Session
+from dcpdump.wire.split import FrameSplitter, Skipped
 
 if TYPE_CHECKING:
     from dcpdump.batch.frame_batch import FrameBatch
@@ -51,21 +52,18 @@ def _keep_memory() -> None:
 
 
 class SavedConnection(NamedTuple):
-    """The state of a connection: two byte streams and, if they had payload, two splitters and a session."""
+    """The state of a connection: two byte streams and, if they had payload, its conversation."""
 
     number: int
     key: bytes  #: of direction 0, as in the headers
     streams: tuple[StreamState, StreamState]
-    splitters: tuple[SplitterState | None, SplitterState | None] = (None, None)
-    session: SessionState | None = None  #: None: no payload so far, or the connection ended
-    framed: tuple[bool, bool] = (False, False)
-    before: tuple[int, int] = (0, 0)
-    begun: tuple[int, int] = (0, 0)
-    lost: tuple[MissingValues, ...] = ()  #: before any frame, by direction
-    ended: int = 0
-    protocol: str = ""
-    syn: bool = False  #: the opening was captured
-    carved: int = 0  #: as in Connection
+    syn: bool  #: the opening was captured
+    carved: int  #: as in Connection
+    conversation: dict[str, Any] | None  #: None: no payload so far, or the connection ended
+
+
+#: The attributes of a conversation that are plain values.
+_PLAIN = ("framed", "before", "begun", "ended", "protocol")
 
 
 class DissectionState(NamedTuple):
@@ -293,19 +291,19 @@ class BlockDissector(Dissector, ABC, Generic[P]):
         """Restore a connection as the most recently used."""
         connection = Connection(saved.number, flow_of(saved.key), saved.syn, saved.carved)
         self.connections.restore(connection, saved.key, saved.streams)
-        if saved.session is None:
+        state = saved.conversation
+        if state is None:
             return
         session = Session()
-        session.restore(saved.session)
+        session.restore(state["session"])
         conversation = self.conversations[saved.number] = Conversation(connection, session)
-        for direction, state in enumerate(saved.splitters):
-            if state is not None:
-                self._splitter(conversation, direction, joined_late=False).restore(state)
-        conversation.framed = list(saved.framed)
-        conversation.before, conversation.begun = list(saved.before), list(saved.begun)
-        for missing, lost in zip(conversation.lost, saved.lost, strict=False):
+        for name in _PLAIN:
+            setattr(conversation, name, copy(state[name]))
+        for direction, splitter in enumerate(state["splitters"]):
+            if splitter is not None:
+                self._splitter(conversation, direction, joined_late=False).restore(splitter)
+        for missing, lost in zip(conversation.lost, state["lost"], strict=False):
             missing.merge(Missing(*lost))
-        conversation.ended, conversation.protocol = saved.ended, saved.protocol
 
     # -- what the Dissector calls -----------------------------------------------------------------------
 
@@ -372,24 +370,13 @@ def _saved(side: ConnectionSide, conversation: Conversation | None) -> SavedConn
     first, second = (side, side.other) if side.direction == 0 else (side.other, side)
     streams = first.stream.state(), second.stream.state()
     number, syn, carved = side.connection.number, side.connection.syn, side.connection.carved
-    if conversation is None:
-        return SavedConnection(number, first.key, streams, syn=syn, carved=carved)
-    splitters = [None if each is None else each.state() for each in conversation.splitters]
-    return SavedConnection(
-        number,
-        first.key,
-        streams,
-        (splitters[0], splitters[1]),
-        conversation.session.state(),
-        (conversation.framed[0], conversation.framed[1]),
-        (conversation.before[0], conversation.before[1]),
-        (conversation.begun[0], conversation.begun[1]),
-        () if any(conversation.framed) else tuple(each.values for each in conversation.lost),
-        conversation.ended,
-        conversation.protocol,
-        syn,
-        carved,
-    )
+    state: dict[str, Any] | None = None
+    if conversation is not None:
+        state = {name: copy(getattr(conversation, name)) for name in _PLAIN}
+        state["session"] = conversation.session.state()
+        state["splitters"] = [None if each is None else each.state() for each in conversation.splitters]
+        state["lost"] = () if any(conversation.framed) else tuple(each.values for each in conversation.lost)
+    return SavedConnection(number, first.key, streams, syn, carved, state)
 
 
 # -- the dissections: of all frames as columns, and of few chosen ones --------------------------------
