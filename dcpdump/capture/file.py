@@ -424,6 +424,11 @@ class Capture:
         if window.failure:
             health.hurt(window.offset, health.packets, window.failure, "everything after it")
 
+    def comments_on(self, packet: Packet) -> tuple[str, tuple[bytes, ...]]:
+        """Return the name of a packet's interface, and the packet's comments; of the packet yielded last."""
+        reader = self._reader
+        return (reader.interface_name(packet.interface), reader.comments) if isinstance(reader, Pcapng) else ("", ())
+
     def _gather(self) -> None:
         """Collect the secrets of the complete file, wherever they are in it."""
         if self._secrets is not None:

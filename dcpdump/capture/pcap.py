@@ -17,8 +17,7 @@ from dcpdump.net.packet import Packet
 from dcpdump.startup import dataclass
 
 # -- what a pcapng section says about its packets, and the options that say it ------------------------
-# Kept are link type, snap length, time resolution, time offset, FCS, and whether the file was carved. Names and other
-# comments are not: reading packets does not need these bytes from the file.
+# Kept are link type, snap length, time resolution, time offset, FCS, name, and whether the file was carved.
 
 #: By the magic of a section: its byte order.
 ORDERS = {b"\x1a\x2b\x3c\x4d": ">", b"\x4d\x3c\x2b\x1a": "<"}
@@ -26,11 +25,11 @@ OPTION_LIMIT = 4_096  #: options of one block
 INTERFACES_DESCRIBED = 4_096
 _INTERFACES_COUNTED = 1_000_000
 
-_END, _COMMENT, _TSRESOL, _FCSLEN, _TSOFFSET = 0, 1, 9, 13, 14
+_END, COMMENT, _NAME, _TSRESOL, _FCSLEN, _TSOFFSET = 0, 1, 2, 9, 13, 14
 #: How the section comment of a carved file begins and ends: one that holds chosen packets only.
 CARVED = "carved by dcpdump"
 ORDER, DISORDER = "only chosen packets are in it", "only chosen packets are in it, some out of order"
-_SAID = 1_024  #: how many bytes of it are shown
+_SAID = 1_024  #: how many bytes of it are shown, and of the name of an interface
 
 
 class InterfaceDescription(NamedTuple):
@@ -61,6 +60,7 @@ class PcapngSection:
     def __init__(self, order: str) -> None:
         self.order = order
         self.interfaces: list[InterfaceDescription | None] = []  #: None: more interfaces were described than are kept
+        self.names: dict[int, str] = {}  #: of these, by number
         self._described: dict[InterfaceDescription, InterfaceDescription] = {}
         self._state = SectionState(order, ())
         self._drops: dict[int, tuple[int, int]] = {}  #: by interface: drops by packets, by statistics
@@ -72,7 +72,7 @@ class PcapngSection:
             self._state = SectionState(self.order, tuple(self.interfaces))
         return self._state
 
-    def describe(self, interface: InterfaceDescription, health: Health, where: int) -> None:
+    def describe(self, interface: InterfaceDescription, name: str, health: Health, where: int) -> None:
         """Add an interface. Equal ones share one description, so a hundred thousand of them are cheap."""
         if len(self.interfaces) == INTERFACES_DESCRIBED:
             what = f"there are more than {INTERFACES_DESCRIBED:,} interfaces (byte {where:,})"
@@ -80,6 +80,8 @@ class PcapngSection:
         if len(self._described) < INTERFACES_DESCRIBED:
             self._described.setdefault(interface, interface)
         described = self._described.get(interface)
+        if name and len(self.interfaces) < INTERFACES_DESCRIBED:
+            self.names[len(self.interfaces)] = name
         if len(self.interfaces) < _INTERFACES_COUNTED:
             self.interfaces.append(described)
 
@@ -91,10 +93,10 @@ class PcapngSection:
         self._drops[interface] = after
 
 
-def read_interface(order: str, body: bytes, health: Health, where: int) -> InterfaceDescription:
-    """Read the body of an interface description, of at least 8 bytes."""
+def read_interface(order: str, body: bytes, health: Health, where: int) -> tuple[InterfaceDescription, str]:
+    """Read the body of an interface description, of at least 8 bytes, and the interface's name in it."""
     link_type, snaplen = unpack_from(order + "HxxI", body)
-    multiplier, divisor, offset, fcs = 1_000, 1, 0, 0
+    multiplier, divisor, offset, fcs, name = 1_000, 1, 0, 0, b""
     for code, value in options(order, body[8:], health, where):
         if code == _TSRESOL and len(value) == 1:
             multiplier, divisor = _resolution(value[0], health)
@@ -103,7 +105,10 @@ def read_interface(order: str, body: bytes, health: Health, where: int) -> Inter
         elif code == _FCSLEN and len(value) == 1:
             # The specification speaks of bits, and its example is 4: both are found in files.
             fcs = value[0] if value[0] < 8 else value[0] // 8
-    return InterfaceDescription(link_type, snaplen, multiplier, divisor, offset * 1_000_000_000, fcs)
+        elif code == _NAME:
+            name = name or value[:_SAID]
+    described = InterfaceDescription(link_type, snaplen, multiplier, divisor, offset * 1_000_000_000, fcs)
+    return described, name.decode(errors="replace")
 
 
 def read_section(order: str, body: bytes, health: Health, where: int) -> None:
@@ -112,7 +117,7 @@ def read_section(order: str, body: bytes, health: Health, where: int) -> None:
     if major != 1:
         health.warn(f"version {major}.{minor} of pcapng is unknown; read like 1.0")
     for code, value in options(order, body[16:], health, where):
-        if code == _COMMENT and value.startswith(CARVED.encode()):
+        if code == COMMENT and value.startswith(CARVED.encode()):
             said = value[:_SAID].decode(errors="replace")
             health.carved = health.carved or said  # a file carved twice has the earlier comment after it
             health.note(said)

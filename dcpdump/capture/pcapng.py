@@ -8,11 +8,11 @@ describe them, and skips the others. It does not look inside packets.
 import re
 from collections.abc import Iterator
 from struct import pack, unpack_from
-from typing import Final, NamedTuple
+from typing import Final
 
 from dcpdump.capture.damage import Health
 from dcpdump.capture.pcap import (
-    INTERFACES_DESCRIBED,
+    COMMENT,
     MAGICS,
     ORDERS,
     PACKET_LIMIT,
@@ -83,11 +83,16 @@ class Pcapng:
         if state is not None:
             self._section.interfaces = list(state.interfaces)
         self.appended = False  #: it ended because a pcap begins at the window
+        self.comments: tuple[bytes, ...] = ()  #: on the packet yielded last
 
     @property
     def state(self) -> SectionState:
         """Return the state after the last packet yielded."""
         return self._section.state
+
+    def interface_name(self, number: int) -> str:
+        """Return the name of an interface of the section; empty without one."""
+        return self._section.names.get(number, "")
 
     def packets(self) -> Iterator[Packet]:
         """Yield the packets one by one."""
@@ -140,6 +145,7 @@ class Pcapng:
             return None
         window.at = run.stop
         self._health.packets += len(run)
+        self.comments = ()
         return run
 
     def _block(self) -> tuple[int, int, str]:
@@ -199,7 +205,7 @@ class Pcapng:
             what = f"the block at byte {where:,} is cut short: {length:,} bytes promised, {there:,} there"
             health.hurt(where, health.packets + 1, what, "this block and any after it")
         elif kind == INTERFACE:
-            section.describe(read_interface(section.order, body, health, where), health, where)
+            section.describe(*read_interface(section.order, body, health, where), health, where)
         elif kind == STATISTICS:
             self._count_statistics(body)
         elif kind == SECTION:
@@ -239,6 +245,7 @@ class Pcapng:
             health.hurt(where, health.packets + 1, what, "this packet")
             return None
         health.packets += 1
+        self.comments = ()
         damage = self._shortage(length, space, complete)
         if length > PACKET_USUAL:
             health.warn(f"a packet has more than {PACKET_USUAL:,} bytes")
@@ -275,12 +282,14 @@ class Pcapng:
         return ""
 
     def _packet_options(self, interface: int, raw: bytes) -> int:
-        """Count the drops that a packet's options report, and return the length of its FCS, 0 if not given."""
+        """Keep a packet's comments, count the drops in its options, and return the length of its FCS; 0: none."""
         fcs = 0
         order = self._section.order
         for code, value in options(order, raw, self._health, self._window.offset):
             if code == _FLAGS and len(value) == 4:
                 fcs = unpack_from(order + "I", value)[0] >> 5 & 0xF
+            elif code == COMMENT:
+                self.comments += (value,)
             elif code == _DROP_COUNT and len(value) == 8:
                 self._section.count_drops(interface, unpack_from(order + "Q", value)[0], 0, self._health)
         return fcs
@@ -338,58 +347,3 @@ def gather(window: SourceWindow, path: str, secrets: Secrets) -> None:
     """Add the secrets of all blocks of a pcapng, up to its end or to damage."""
     for _ in Pcapng(window, Health(path), False, secrets).runs():
         pass
-
-
-# -- names of interfaces and comments of packets, to write them to another file -----------------------
-
-_COMMENT, _NAME = 1, 2
-
-
-class _PacketComments(NamedTuple):
-    """The name of a packet's interface, and the comments on the packet."""
-
-    interface: str = ""
-    comments: tuple[bytes, ...] = ()
-
-
-class CommentReader:
-    """A reader of comments. Feed it all raw records of a capture: interfaces are described before their packets."""
-
-    def __init__(self) -> None:
-        self._order = ""
-        self._names: list[str] = []
-        self._health = Health("")  # the reader has reported the faults of options already
-
-    def of(self, packet: Packet, raw: bytes) -> _PacketComments:
-        """Return the comments of a packet; ``raw``: the bytes up to the end of its record."""
-        at = 0
-        comments: tuple[bytes, ...] = ()
-        while len(raw) - at >= 12:
-            if raw[at : at + 4] == PCAPNG_MAGIC and raw[at + 8 : at + 12] in ORDERS:
-                self._order = ORDERS[raw[at + 8 : at + 12]]
-            elif raw[at : at + 4] in MAGICS:
-                self._order = ""
-            if not self._order:
-                break
-            kind, length = unpack_from(self._order + "II", raw, at)
-            if length < 12 or at + length > len(raw):
-                break
-            comments = self._block(kind, raw[at + 8 : at + length - 4])
-            at += length
-        known = self._order and packet.interface < len(self._names)
-        return _PacketComments(self._names[packet.interface] if known else "", comments)
-
-    def _block(self, kind: int, body: bytes) -> tuple[bytes, ...]:
-        if kind == SECTION:
-            self._names = []
-        elif kind == INTERFACE and len(self._names) < INTERFACES_DESCRIBED:
-            words = [value for code, value in self._options(body[FIXED[kind] :]) if code == _NAME]
-            self._names.append(words[0].decode(errors="replace") if words else "")
-        elif kind in (PACKET, OLD_PACKET) and len(body) >= FIXED[kind]:
-            (length,) = unpack_from(self._order + "I", body, 12)
-            after = FIXED[kind] + length + -length % 4
-            return tuple(value for code, value in self._options(body[after:]) if code == _COMMENT)
-        return ()
-
-    def _options(self, raw: bytes) -> list[tuple[int, bytes]]:
-        return list(options(self._order, raw, self._health, 0))

@@ -10,8 +10,6 @@ from dcpdump.capture.blocks import PcapngWriter
 from dcpdump.capture.file import Capture, timeline
 from dcpdump.capture.key_log import KeyLogs
 from dcpdump.capture.pcap import CARVED, DISORDER, ORDER
-from dcpdump.capture.pcapng import CommentReader
-from dcpdump.capture.rewriter import RawRecords
 from dcpdump.cli.frame_output import collection_notes
 from dcpdump.cli.grouped import command
 from dcpdump.cli.options import Invocation, option
@@ -155,13 +153,11 @@ def _pieces(
     """
     head = blocks.secrets(lines) if lines else b""
     writer, choice = PcapngWriter(f"dcpdump {__version__}"), carving.choice()
-    raw_records = {path: RawRecords(path, salvage=salvage) for path in paths}
-    comments = {path: CommentReader() for path in paths}
+    captures = {path: Capture(path, salvage=salvage) for path in paths}
     begun = False
-    for packet in timeline(list(raw_records.values())):
-        comment = comments[packet.file].of(packet, raw_records[packet.file].pop_bytes())
+    for packet in timeline(list(captures.values())):
         if not choice.chooses(packet):
             continue
-        piece = writer.packet(packet, comment.interface, comment.comments)
+        piece = writer.packet(packet, *captures[packet.file].comments_on(packet))
         yield piece if begun else writer.header(_comments(inputs, carving.order)) + head + piece
         begun = True
