@@ -348,6 +348,8 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
         stream.gaps = stream.gaps._replace(times=stream.gaps.times + 1)
     key = stream_key(stream.vbucket, stream.stream_id)
     stream.granted = True
+    if connection.noops.due_ns is None:
+        connection.noops.due_ns = frame.ts_ns
     if connection.setup.bucket is not None:
         connection.memory.producing[connection.setup.bucket, stream.vbucket] = stream
     stream.traffic.last_frame = max(stream.traffic.last_frame, frame.number)

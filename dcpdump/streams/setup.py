@@ -64,6 +64,7 @@ class Noops:
 
     sent: int = 0
     answered: int = 0
+    due_ns: int | None = None  #: when the first stream was granted: servers may send none before
     open_ns: int | None = None  #: when the one that waits for its answer was sent
     open_frame: int | None = None
     last_ns: int | None = None

@@ -277,7 +277,10 @@ def missing_noops(
     counts, and whether bytes were lost is for the caller to ask. ``after_ns``: those before are known.
     """
     noops, enabled_ns = connection.noops, connection.setup.noops_enabled_ns
-    if enabled_ns is None or until_ns is None or noops.open_ns is not None or not connection.setup.on("enable_noop"):
+    due_ns = noops.last_ns if noops.due_ns is None else noops.due_ns
+    if due_ns is None or enabled_ns is None or until_ns is None or noops.open_ns is not None:
+        return None
+    if not connection.setup.on("enable_noop"):
         return None
     interval = _noop_interval_ns(connection)
     if not interval or interval < 0 or (connection.end.reason == "reused" and not sending):
@@ -287,7 +290,7 @@ def missing_noops(
         until_ns = min(until_ns, taken.ts_ns or 0)
     agreed = _INTERVAL_KEY in connection.setup.agreed
     allowed = 2 * interval + SECOND if sending or agreed else IDLE_TIMEOUT_NS
-    since_ns = max(noops.last_ns or 0, enabled_ns, after_ns, consumer_held_until(connection, until_ns))
+    since_ns = max(noops.last_ns or 0, enabled_ns, due_ns, after_ns, consumer_held_until(connection, until_ns))
     latest_ns = max(since_ns, noops.answered_ns or 0)
     if until_ns - latest_ns <= allowed or not (sending or connection.lost_since(latest_ns) is None):
         return None

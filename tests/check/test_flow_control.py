@@ -49,6 +49,7 @@ CASES = {
         PLAIN + EVERY_20_S + STREAM + MEMORY + "RX mutation{seqno=1}\nWAIT 39\nTX get-failover-log{vb=5}\n", ""),
     "NOOPs up to the end of the connection": (PLAIN + EVERY_20_S + STREAM + "WAIT 380\nFIN TX\nFIN RX\n",
         "DCP513 suspicious: no NOOP for 380 s, the interval is 20 s"),
+    "NOOPs without a stream": (PLAIN + EVERY_20_S + "WAIT 300\nCONTROL set_priority=high\n", ""),
     "NOOPs where an interval was accepted": (PLAIN + EVERY_20_S + STREAM + MEMORY + "WAIT 50\nRX mutation{seqno=1}\n",
         "DCP513 suspicious: no NOOP for 50 s, the interval is 20 s"),
     "NOOPs where none was": (BEGUN + "WAIT 50\nRX mutation{seqno=1}\n",

@@ -41,7 +41,7 @@ CASES = {
     "none since one": (BEGUN + IN_20_S + alive(100),
         "stuck (nothing for 120 s; no NOOP came since 12:00:20.018, for 100 s, one is due every 20 s)", True),
     "none at all": (BEGUN + alive(100),
-        "stuck (nothing for 100 s; no NOOP came since 12:00:00.010, for 100 s, one is due every 20 s)", True),
+        "stuck (nothing for 100 s; no NOOP came since 12:00:00.014, for 100 s, one is due every 20 s)", True),
     "none for two intervals": (BEGUN + IN_20_S + alive(40),
         "quiet (nothing for 60 s; all of snapshot 0..2 came; NOOPs are answered)", False),
     "no interval, and not longer than the idle timeout": (begun(controls="") + IN_20_S + alive(340),

@@ -263,7 +263,7 @@ VERDICTS = {
         f"unknown: unknown ({BEHIND}; what did not come may be of system collections, which not every user gets)"),
     "behind a server that is silent": (
         COLLECTIONS.replace(NOOPS, NO_NOOPS) + STREAM + TWO + high(9) + SILENT,
-        "wrong: stuck (nothing for 3.33 m; no NOOP came since 12:00:00.010, for 3.33 m, one is due every 20 s)"),
+        "wrong: stuck (nothing for 3.33 m; no NOOP came since 12:00:00.014, for 3.33 m, one is due every 20 s)"),
     "a disk that is read for what a filter leaves out": (
         f"{COLLECTIONS}STREAM vb=5, {FILTERED}\nRX snapshot-marker{{start=0, end=30, flags=0x6}}\n"
         "RX mutation{seqno=3, key=#0861}\n" + MINUTE.replace("60", "59"),

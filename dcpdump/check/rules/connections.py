@@ -559,12 +559,12 @@ def two_noops(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
 def no_noop(delayed: Delayed, connection: ConnectionState, stream: Stream) -> str | Remark:
     """NOOPs are missing.
 
-    Reported when no NOOP comes for more than two intervals although enable_noop was accepted, and the producer sends
-    other messages, or nothing at all up to the end of the connection or the capture. It need not come while the last
-    one waits for its answer, or the consumer does not read: its TCP receive window is zero. Where no interval was
-    accepted, it is the server's own, which no message says: as information then, behind two of the 20 s that servers
-    have unless they are set otherwise; and of a producer that sends nothing at all only a silence beyond the idle
-    timeout counts, as suspicious.
+    Reported when no NOOP comes for more than two intervals although enable_noop was accepted and a stream granted, and
+    the producer sends other messages, or nothing at all up to the end of the connection or the capture. It need not
+    come while the last one waits for its answer, or the consumer does not read: its TCP receive window is zero. Where
+    no interval was accepted, it is the server's own, which no message says: as information then, behind two of the
+    20 s that servers have unless they are set otherwise; and of a producer that sends nothing at all only a silence
+    beyond the idle timeout counts, as suspicious.
 
     Producers send them whether or not there is other traffic; a client that waits for them disconnects.
 
