@@ -292,7 +292,7 @@ class Diagnosis:
                 said = [f"{counted(self.rolled_back, 'stream')} rolled back"] if self.rolled_back else []
                 odd = _count([each for each in evidence.findings if each[0].severity is Severity.SUSPICIOUS])
                 said += [counted(odd, "suspicious finding")] if odd else []
-                wrong = self._since if self.rolled_back else "is certain to be wrong" if odd else "is wrong"
+                wrong = self._around_wrong.format("is certain to be wrong" if odd else "is wrong")
                 return f"{', '.join(said)}{', and ' * bool(said)}nothing {wrong}{far}: {self.looked_at}"
 
     @property
@@ -304,10 +304,12 @@ class Diagnosis:
         )
 
     @property
-    def _since(self) -> str:
-        """Return whether the streams that were rolled back are known to go on."""
+    def _around_wrong(self) -> str:
+        """Return the words around "is wrong": of streams that were rolled back, whether they are known to go on."""
+        if not self.rolled_back:
+            return "{}"
         unknown = any(verdict.situation is Situation.ROLLED_BACK for _, verdict in self.evidence.judged)
-        return "else is wrong" if unknown else "is wrong since"
+        return "else {}" if unknown else "{} since"
 
     @property
     def looked_at(self) -> str:
