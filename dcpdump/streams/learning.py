@@ -134,15 +134,9 @@ def _event(stream: Stream, frame: FrameEvent) -> None:
 
 def learn_keys(stream: Stream, frame: FrameEvent) -> None:
     """Remember the key of a document or a durable write, for the rules that ask whether it came before."""
-    key, memory = frame.key, stream.connection.memory.keys
-    if stream.oso:
-        known = stream.keys.out_of_order
-        if frame.opcode in kinds.DOCUMENTS and key not in known and len(key) <= LONGEST_KEY and memory.reserve(1):
-            stream.own_keys().out_of_order.add(key)
-        return
-    own = stream.own_keys()
+    key, own = frame.key, stream.own_keys()
     keys = own.prepares if frame.opcode in (kinds.PREPARE, kinds.ABORT) else own.documents
-    if key not in keys and len(key) <= LONGEST_KEY and memory.reserve(1):
+    if key not in keys and len(key) <= LONGEST_KEY and stream.connection.memory.keys.reserve(1):
         keys[key] = frame.seqno or 0
 
 

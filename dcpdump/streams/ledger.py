@@ -433,7 +433,7 @@ class Ledger:
             stream.add_items(seqno, seqno, seqno, 1, ts_ns)
             if marker is not None and marker.flags & ACKNOWLEDGE and seqno == marker.end:
                 stream.own_acks().expect(frame)
-            if connection.with_rules and opcode in kinds.KEYED and marker is not None and not marker.flags & DUPLICATES:
+            if connection.with_rules and opcode in kinds.KEYED and stream.has_key_once:
                 learn_keys(stream, frame)
         elif opcode == kinds.SET_STATE:
             waiting, early = await_answer(connection, frame)
@@ -516,7 +516,7 @@ class Ledger:
         stream.traffic.add(messages, size, last_ns, first + frames - 1)
         documents = frames if begun is None else frames - 1
         stream.add_items(first_seqno, last_seqno, high_seqno, documents, last_ns)
-        if close is not None and connection.with_rules and stream.marker and not stream.marker.flags & DUPLICATES:
+        if close is not None and connection.with_rules and stream.has_key_once:
             learn_keys_of_run(stream, close)
         turns.pause(window.last_sent_ns if begun is None else None, first_ns, pause_ns)
         if turns.served is not stream:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from dcpdump.spec.names import ACTIVE, ACTIVE_ONLY, DISK, FROM_LATEST, HISTORY, PENDING, TAKEOVER
+from dcpdump.spec.names import ACTIVE, ACTIVE_ONLY, DISK, DUPLICATES, FROM_LATEST, HISTORY, PENDING, TAKEOVER
 from dcpdump.spec.statuses import SUCCESS
 from dcpdump.startup import dataclass, field
 from dcpdump.streams.frame_event import NEVER, NOTHING_MISSED, Entry, FrameEvent, Missed, identity_of
@@ -125,10 +125,9 @@ class SnapshotKeys:
 
     documents: dict[bytes, int] = field(default_factory=dict)  #: of documents and commits, and their seqnos
     prepares: dict[bytes, int] = field(default_factory=dict)  #: of prepares and aborts
-    out_of_order: set[bytes] = field(default_factory=set)  #: of documents in an out-of-order snapshot
 
     def __len__(self) -> int:
-        return len(self.documents) + len(self.prepares) + len(self.out_of_order)
+        return len(self.documents) + len(self.prepares)
 
 
 #: Of nearly all streams at a time no key is kept: these have one in common, to which nothing is added.
@@ -483,6 +482,11 @@ class Stream:
     def oso_ended(self) -> bool:
         """Whether an out-of-order snapshot ended, and no marker came since."""
         return self.phase is Phase.OPEN and (self.traffic.snapshots > 0 or self.traffic.oso_snapshots > 0)
+
+    @property
+    def has_key_once(self) -> bool:
+        """Whether each key may come only once: out of order, and where the marker announces no duplicates."""
+        return self.oso or (self.marker is not None and not self.marker.flags & DUPLICATES)
 
     @property
     def rises(self) -> bool:

@@ -89,6 +89,7 @@ CASES = {
     "out of order, of the whole bucket": (BOTH_ALLOWED + STREAM + OSO, "DCP318 violation"),
     "out of order, of a scope": (BOTH_ALLOWED + 'STREAM vb=5, value={"scope":"8"}\n' + OSO, ""),
     "out of order, of collections": (BOTH_ALLOWED + 'STREAM vb=5, value={"collections":["8","9"]}\n' + OSO, ""),
+    "a key twice out of order": (ALLOWED + STREAM + OSO.replace("#0862", "#0861"), "DCP318 violation"),
     "a key twice in a snapshot of disk": (ASKED + marker(0, 3, DISK) + TWICE, "DCP317 info"),
     "a key twice in one of memory": (ASKED + marker(0, 3) + TWICE, "DCP317 violation"),
     "a key twice in one of an active vbucket": (ACTIVE + marker(0, 3, DISK) + TWICE, "DCP317 violation"),

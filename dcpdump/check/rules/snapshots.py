@@ -358,8 +358,8 @@ def unfinished(frame: FrameEvent, connection: ConnectionState, stream: Stream) -
 
 
 def _all_once(run: DocumentRun, close: Inspected, stream: Stream) -> bool:
-    marker, seen, keys = stream.marker, stream.keys.documents, close.keys
-    if marker is None or marker.flags & names.DUPLICATES:
+    seen, keys = stream.keys.documents, close.keys
+    if not stream.has_key_once:
         return True
     return len(set(keys)) == len(keys) and seen.keys().isdisjoint(keys)
 
@@ -380,7 +380,7 @@ def twice(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str
     Source: snapshot-marker.md, dcp/active_stream.cc
     """
     marker = stream.marker
-    if marker is None or marker.flags & names.DUPLICATES:
+    if marker is None or stream.oso or not stream.has_key_once:
         return None
     keys = stream.keys.prepares if frame.opcode in (kinds.PREPARE, kinds.ABORT) else stream.keys.documents
     seqno = keys.get(frame.data[frame.key_at : frame.value_at])
@@ -412,7 +412,7 @@ def oso(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> str |
     if frame.opcode != kinds.OSO:
         if frame.opcode not in kinds.DOCUMENTS:
             return None
-        again = frame.key in stream.keys.out_of_order
+        again = frame.key in stream.keys.documents
         return f"the key of seqno {frame.seqno} came before in this out-of-order snapshot" if again else None
     request, begins = stream.request, bool((frame.get("flags") or 0) & 1)
     if not allows(stream.phase, PhaseEvent.OSO_START if begins else PhaseEvent.OSO_END):
