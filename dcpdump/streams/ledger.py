@@ -96,7 +96,7 @@ def find_address(connection: ConnectionState, frame: FrameEvent) -> StreamAddres
 def _may_have(stream: Stream, frame: FrameEvent) -> bool:
     """Return whether a stream may have the stream id of a message: its request's could not be read."""
     request = stream.request
-    if stream.seqnos.items or request is None or request.readable:
+    if stream.seqnos.high is not None or request is None or request.readable:
         return stream.doubtful
     stream.stream_id = frame.stream_id
     stream.connection.lookup.current[stream_key(frame.vbucket, frame.stream_id)] = stream
@@ -135,7 +135,7 @@ def continues_without_gap(stream: Stream, frame: FrameEvent) -> bool:
     if frame.seqno is None or not stream.ordered or stream.snapshot is None:
         return False
     snapshot, last = stream.snapshot, stream.seqnos.last
-    if not snapshot.items:
+    if not stream.seqnos.since_marker:
         before = _asked(stream) if last is None else last
         last = max(snapshot.start - 1, -1 if before is None else before)
     return last is not None and frame.seqno == last + 1 and frame.seqno <= snapshot.end

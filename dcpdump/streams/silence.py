@@ -481,7 +481,7 @@ def due(stream: Stream, high: High | None, by_ns: int | None) -> Due | None:
         return ended
     if snapshot is None or not stream.ordered:
         return None if stream.traffic.snapshots or stream.doubtful else next_of_takeover(stream, by_ns)
-    if snapshot.items == 0 or last is None or last < snapshot.end:
+    if not stream.seqnos.since_marker or last is None or last < snapshot.end:
         return _rest_of(stream, snapshot)
     if snapshot.flags & ACKNOWLEDGE and (not snapshot.acked or stream.acks.due or stream.acks.omitted > 0):
         why = f"waits for the acknowledgement of snapshot {snapshot.start}..{snapshot.end}"
@@ -517,7 +517,7 @@ def _rest_of(stream: Stream, snapshot: Snapshot) -> Due | None:
     last = stream.seqnos.high
     if stream.end_may_be_filtered:
         return None
-    here = "nothing of it came" if not snapshot.items else f"at seqno {last}"
+    here = f"at seqno {last}" if stream.seqnos.since_marker else "nothing of it came"
     why = f"in the middle of snapshot {snapshot.start}..{snapshot.end}, {here}"
     if not stream.filtered or not stream.connection.setup.advances:
         return Due(Cause.SNAPSHOT_INCOMPLETE, why)

@@ -86,7 +86,6 @@ class Snapshot:
     ts_ns: int | None
     high_completed: int | None = None
     at: int = 0  #: how many frames of the connection had come with its marker
-    items: int = 0  #: seqnos that came in it so far
     acked: bool = False  #: the acknowledgement that its flag asks for came
     acked_ns: int | None = None  #: then
 
@@ -266,8 +265,7 @@ class Seqnos:
     high: int | None = None  #: the largest
     reached: int = 0  #: the highest seqno or end of a snapshot that was announced
     floor: int | None = None  #: the next has to be above; None after a loss, from the next marker on
-    items: int = 0  #: messages with a seqno
-    since_marker: int = 0  #: of these, since the latest marker
+    since_marker: int = 0  #: messages with a seqno since the latest marker
 
 
 #: How many items that wait for acknowledgements, and early acknowledgements, are kept.
@@ -688,10 +686,7 @@ class Stream:
             seqnos.high = high
         if seqnos.reached < high:
             seqnos.reached = high
-        seqnos.items += count
         seqnos.since_marker += count
-        if self.snapshot is not None:
-            self.snapshot.items += count
 
     def acknowledge(self, seqno: int) -> None:
         """Note a SEQNO_ACKNOWLEDGED."""

@@ -530,7 +530,7 @@ def rising(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> Re
         return Remark(f"{name(frame.opcode)} seqno {seqno} after {last}", status=status)
     if request is None or (connection.doubtful and len(stream.requests) > 1):  # its answer may be that of another
         return None
-    if seqno > request.start or stream.seqnos.items or request.bits & names.FROM_LATEST:
+    if seqno > request.start or stream.seqnos.high is not None or request.bits & names.FROM_LATEST:
         return None
     text = f"{name(frame.opcode)} seqno {seqno}, requested were those above {request.start}"
     return Remark(text, status=status, scope=Scope.STREAM)

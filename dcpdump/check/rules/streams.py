@@ -374,7 +374,7 @@ def beginning(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     Usual causes: a marker lost by a proxy; a producer that resumes in the middle.
     Source: dcp/active_stream.cc, dcp/cache_transfer_stream.cc
     """
-    if stream.seqnos.items or not _is_outside(frame, stream) or stream.oso_ended:
+    if stream.seqnos.high is not None or not _is_outside(frame, stream) or stream.oso_ended:
         return None
     return Remark(f"the stream begins with {name(frame.opcode)}", status=_out_of_range(frame))
 
@@ -397,7 +397,7 @@ def outside(frame: FrameEvent, connection: ConnectionState, stream: Stream) -> R
     if stream.oso_ended:
         text = f"{name(frame.opcode)} after the end of an out-of-order snapshot, and before a marker"
         return Remark(text, status=_out_of_range(frame))
-    if not stream.seqnos.items:
+    if stream.seqnos.high is None:
         return None
     return Remark(f"{name(frame.opcode)} before any marker", status=_out_of_range(frame))
 
