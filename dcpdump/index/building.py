@@ -1,7 +1,6 @@
 """Build an index: dissect an input block by block, write its columns, and save checkpoints."""
 
 import marshal
-import os
 import pickle
 import tempfile
 from bisect import bisect_right
@@ -13,7 +12,6 @@ from typing import Any, NamedTuple
 import cramjam
 import numpy as np
 
-import dcpdump.batch.scan as state
 from dcpdump.batch.block import BLOCK_BYTES, Block, BlockPosition, BlockSize, Packets
 from dcpdump.batch.dissector import Dissection, DissectionState
 from dcpdump.batch.frame_batch import FrameBatch
@@ -29,20 +27,18 @@ from dcpdump.index.columns import (
     HAS_SEQNO,
     HAS_STREAM_ID,
     HAS_VBUCKET,
-    INFERRED,
     ODD,
-    PLANNED,
     PROBLEM,
     REFUSED,
     RESPONSE,
     SERVER,
     SPOOL_BYTES,
-    WEAK,
     Columns,
     not_kept,
 )
 from dcpdump.net.batch import Batch
 from dcpdump.net.limits import DEFAULT, Limits
+from dcpdump.processes import write_all
 from dcpdump.record import Direction, Record, own_seqno
 from dcpdump.spec.header import STREAM_ID_LENGTH
 from dcpdump.startup import dataclass
@@ -57,21 +53,18 @@ def _columns_of(batch: FrameBatch, direction_ids: Array) -> dict[str, Array]:
     """Return the columns of a batch. ``direction_ids``: of its directions, the numbers among those of the index."""
     header, count = batch.header, len(batch)
     response = header.response
-    planned, seqno, has_seqno = batch.plan >= 0, np.zeros(count, np.uint64), np.zeros(count, bool)
+    seqno, has_seqno = np.zeros(count, np.uint64), np.zeros(count, bool)
     for group in batch.groups:
         own = group.plan.own_seqno or (_START if group.plan.has(_START) else None)
         if own is not None:
             seqno[group.rows], has_seqno[group.rows] = group.column(own), True
     stream_id = np.zeros(count, np.uint16)
-    tagged = np.flatnonzero(planned & (header.framing == STREAM_ID_LENGTH))
+    tagged = np.flatnonzero((batch.plan >= 0) & (header.framing == STREAM_ID_LENGTH))
     stream_id[tagged] = batch.stream_id(tagged)
     flags = (
         response * np.uint16(RESPONSE)
         | header.server * np.uint16(SERVER)
         | (batch.gap_before > 0) * np.uint16(GAP_BEFORE)
-        | batch.weak.astype(bool) * np.uint16(WEAK)
-        | planned * np.uint16(PLANNED)
-        | batch.knows(state.INFERRED) * np.uint16(INFERRED)
         | ~response * np.uint16(HAS_VBUCKET)
         | has_seqno * np.uint16(HAS_SEQNO)
         | (response & (header.vbucket_or_status != 0)) * np.uint16(REFUSED)
@@ -227,22 +220,22 @@ class Spool:
         if size > self._limit:
             self._end += -size % self._limit  # the next one begins where this one does
         try:
-            _write(self._file.fileno(), at % self._limit, _HEAD.pack(at, len(data)))
-            _write(self._file.fileno(), at % self._limit + _HEAD.size, data)
+            self._file.seek(at % self._limit)
+            write_all(self._file.fileno(), _HEAD.pack(at, len(data)) + data)
         except OSError as error:
             raise not_kept("the packets cannot be kept to be read again", error) from error
         return at
 
     def read(self, position: int) -> Block | None:
         """Return the block at an offset; None if newer ones have overwritten it."""
-        at = position % self._limit
-        head = _read(self._file.fileno(), at, _HEAD.size)
+        self._file.seek(position % self._limit)
+        head = self._file.read(_HEAD.size)
         if len(head) < _HEAD.size:
             return None
         found, size = _HEAD.unpack(head)
         if found != position:
             return None
-        batch, wire = marshal.loads(_read(self._file.fileno(), at + _HEAD.size, size))
+        batch, wire = marshal.loads(self._file.read(size))
         made = Batch(*batch)
         return Block(made, Packets(made, wire.__getitem__))
 
@@ -260,21 +253,6 @@ def _values(block: Block) -> tuple[Any, list[int]]:
     )
 
 
-def _write(fd: int, at: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        count = os.pwrite(fd, left, at)
-        left, at = left[count:], at + count
-
-
-def _read(fd: int, at: int, size: int) -> bytes:
-    pieces: list[bytes] = []
-    while size and (piece := os.pread(fd, size, at)):
-        pieces.append(piece)
-        size, at = size - len(piece), at + len(piece)
-    return b"".join(pieces)
-
-
 #: The position from which a block can be read again: in its file, or in the spool.
 KeptBlock = BlockPosition | int
 
@@ -285,7 +263,6 @@ class IndexOptions:
 
     limits: Limits = DEFAULT
     secrets: Secrets | None = None  #: secrets of TLS
-    show_secrets: bool = False  #: in records
     block_bytes: int = BLOCK_BYTES
     first_bytes: int = 64 * 1024  #: bytes of the first block, small, since its frames are waited for
     distance: int = _DISTANCE  #: bytes of packets between two checkpoints, at least
@@ -299,15 +276,11 @@ class IndexOptions:
 
     def dissection(self, secrets: Secrets | None) -> Dissection:
         """Return a new dissection."""
-        return Dissection(self.limits, show_secrets=self.show_secrets, secrets=secrets)
+        return Dissection(self.limits, secrets=secrets)
 
 
 # -- replay -------------------------------------------------------------------------------------------
 # Frames are made again by dissecting the input from the checkpoint before them.
-
-
-class NoLongerKept(LookupError):
-    """The packets of a frame were overwritten in the spool."""
 
 
 class Replay:
@@ -390,7 +363,7 @@ class Replay:
         if isinstance(position, int):
             block = self._spool.read(position)
             if block is None:
-                raise NoLongerKept("the packets of this frame are no longer kept")
+                raise LookupError("the packets of this frame are no longer kept")
             return block
         block = read_again(position)
         if block is None:

@@ -5,7 +5,6 @@ writes, and the other reads once it knows the number of rows.
 """
 
 import mmap
-import os
 import tempfile
 from array import array
 from bisect import bisect_left
@@ -13,6 +12,7 @@ from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from dcpdump.errors import OutputError
+from dcpdump.processes import write_all
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,15 +27,12 @@ SPOOL_BYTES = 4 << 30
 RESPONSE = 1
 SERVER = 2  #: a message of the server's own, with opcodes of their own
 GAP_BEFORE = 4  #: bytes before it in its direction were lost or skipped
-WEAK = 8  #: found on weak evidence
-ODD = 16  #: incomplete, or with a number that no column can hold: filters use its record
-PROBLEM = 32  #: a problem was found outside of keys and values; those in documents are found by ``record``
-INFERRED = 64  #: it is inferred whether its key has a collection id
-PLANNED = 128  #: an ordinary request: filters need no record
-HAS_VBUCKET = 256
-HAS_SEQNO = 512
-HAS_STREAM_ID = 1024
-REFUSED = 2048  #: a response whose status is not success
+ODD = 8  #: incomplete, or with a number that no column can hold: filters use its record
+PROBLEM = 16  #: a problem was found outside of keys and values; those in documents are found by ``record``
+HAS_VBUCKET = 32
+HAS_SEQNO = 64
+HAS_STREAM_ID = 128
+REFUSED = 256  #: a response whose status is not success
 
 #: The columns with a value for each frame, and their types, as memoryview formats.
 _FRAME_COLUMNS: Mapping[str, _Kind] = {
@@ -97,7 +94,7 @@ class Columns:
         """Append rows."""
         try:
             for name, column in part.items():
-                _write(self._files[name], column.astype(_KINDS[name], "C", copy=False))
+                write_all(self._files[name].fileno(), column.astype(_KINDS[name], "C", copy=False).data.cast("B"))
         except OSError as error:
             raise not_kept("the index cannot be kept", error) from error
 
@@ -149,12 +146,6 @@ class Columns:
             return none
         size = count * none.itemsize
         return memoryview(mmap.mmap(self._files[name].fileno(), size, access=mmap.ACCESS_READ)).cast(_KINDS[name])
-
-
-def _write(file: IO[bytes], column: "Array") -> None:
-    left = column.data.cast("B")
-    while left:
-        left = left[os.write(file.fileno(), left) :]
 
 
 def not_kept(what: str, error: OSError) -> OutputError:
