@@ -7,12 +7,12 @@ import json
 import os
 import shutil
 import tempfile
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from queue import Queue
-from threading import Thread
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from dcpdump.arrow import other_tables, schema, verdicts
 from dcpdump.arrow.column_builder import Vocabulary
 from dcpdump.errors import OutputError, writing
 from dcpdump.escape import safe, safe_json
-from dcpdump.processes import signals_held, started
+from dcpdump.processes import signals_held
 from dcpdump.unfinished import UnfinishedFolder
 
 # -- writers of a table: Parquet, Arrow, csv ----------------------------------------------------------
@@ -288,7 +288,7 @@ def _refuse_to_harm(final: Path, path: str, force: bool) -> None:
 T = TypeVar("T")
 
 #: How many pieces may wait; more would only take memory.
-WAITING = 3
+_WAITING = 3
 
 
 class BackgroundWriter(Generic[T]):
@@ -298,39 +298,29 @@ class BackgroundWriter(Generic[T]):
     """
 
     def __init__(self, work: Callable[[T], None], *, threaded: bool) -> None:
-        self._work = work
-        self._queue: Queue[tuple[T] | None] = Queue(WAITING)
-        self._error: BaseException | None = None
-        thread = Thread(target=self._run, daemon=True)
-        self._thread = thread if threaded and started(thread) else None
+        self._work, self._pool = work, ThreadPoolExecutor(1) if threaded else None
+        self._waiting: deque[Future[None]] = deque()
+        try:
+            if self._pool is not None:
+                self._pool.submit(int)
+        except RuntimeError:
+            self._pool = None
 
     def feed(self, piece: T) -> None:
-        """Queue a piece of work; wait while the queue is full. Raises what the work raised."""
-        if self._thread is None:
+        """Queue a piece of work, and wait for the first one where too many are queued. Raises what the work raised."""
+        if self._pool is None:
             self._work(piece)
             return
-        self._queue.put((piece,))
-        self._complain()
+        self._waiting.append(self._pool.submit(self._work, piece))
+        while self._waiting and (len(self._waiting) > _WAITING or self._waiting[0].done()):
+            self._waiting.popleft().result()
 
     def close(self) -> None:
         """Wait until all is done. Raises what the work raised."""
-        if self._thread is not None:
-            self._queue.put(None)
-            self._thread.join()
-        self._complain()
-
-    def _complain(self) -> None:
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-
-    def _run(self) -> None:
-        while (piece := self._queue.get()) is not None:
-            if self._error is None:
-                try:
-                    self._work(piece[0])
-                except BaseException as error:
-                    self._error = error
+        if self._pool is not None:
+            self._pool.shutdown()
+        for each in self._waiting:
+            each.result()
 
 
 # -- batches as bytes, from the process that made them to the one that writes them --------------------
