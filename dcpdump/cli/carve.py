@@ -89,7 +89,10 @@ def carve(asked: Invocation, out: str, force: bool, quiet: bool, with_secrets: b
         lines = _secrets(carving, secrets if with_secrets else carried)
         secrets.feed(lines)  # as whoever reads OUT has them: a resumed session under its own random
         carving.add_needed()
-        packets = sink.write_pieces(_pieces(carving, inputs, paths, lines, salvage=asked.salvage))
+        packets = 0
+        for piece in _pieces(carving, inputs, paths, lines, salvage=asked.salvage):
+            sink.write_encoded(piece)
+            packets += 1
     for line in mixed_lines(carving.dissector):
         note(line)
     asked.say(*collection_notes(chosen.texts, carving.dissector))

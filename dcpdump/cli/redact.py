@@ -119,7 +119,9 @@ def _target(paths: Sequence[str], out: str, force: bool) -> Iterator[Callable[[s
                 raise OutputError("the result must be a file: it is read back before it is given away", out)
 
             def write_file(_: str, pieces: Iterable[bytes]) -> str:
-                sink.write_pieces(pieces)
+                for piece in pieces:
+                    sink.write_encoded(piece)
+                sink.flush()
                 return part
 
             yield write_file
@@ -132,7 +134,8 @@ def _target(paths: Sequence[str], out: str, force: bool) -> Iterator[Callable[[s
         def write(path: str, pieces: Iterable[bytes]) -> str:
             part = str(folder / names[path])
             with Sink(part) as sink:
-                sink.write_pieces(pieces)
+                for piece in pieces:
+                    sink.write_encoded(piece)
             return part
 
         yield write

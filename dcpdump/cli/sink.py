@@ -123,7 +123,7 @@ def _words(command: str) -> list[str]:
 
 #: The names of standard output.
 STANDARD_OUTPUT = (None, "-", "/dev/stdout")
-_BLOCK = 64 * 1024
+_BUFFER = 64 * 1024
 _UTF8 = ("utf-8", "utf8")
 
 
@@ -139,8 +139,6 @@ class Sink:
     ) -> None:
         self._paged = paged
         self._pager: Pager | None = None
-        self._pending: list[str] = []
-        self._size = 0
         self._begun = False  # whether bytes were written
         self._final: Path | None = None
         self._part: Path | None = None
@@ -154,14 +152,14 @@ class Sink:
         self._final = Path(path)
         if _is_device(self._final):
             with writing(path):  # a device must not be replaced
-                self._file = self._final.open("wb", buffering=0)
+                self._file = self._final.open("wb", _BUFFER)
             return
         _refuse_to_harm(self._final, force, inputs)
         from dcpdump.unfinished import unfinished_file  # here, as most output goes to standard output
 
         with writing(path):
             handle, self._part = unfinished_file(self._final)
-        self._file = os.fdopen(handle, "wb", buffering=0)
+        self._file = os.fdopen(handle, "wb", _BUFFER)
 
     @property
     def is_terminal(self) -> bool:
@@ -180,33 +178,17 @@ class Sink:
         return f"{'only a part' if self._begun and self._part is None else 'nothing'} was written to {where}"
 
     def write(self, text: str) -> None:
-        """Queue text, to be written when there is enough of it, or at the next flush."""
-        self._pending.append(text)
-        self._size += len(text)
-        if self._size >= _BLOCK:
-            self.flush()
-
-    def encoded(self, text: str) -> bytes:
-        """Return text in the encoding of the output."""
-        return text.encode(self._encoding, PLAIN)
+        """Write text; a reader of a pipe gets it when there is enough of it, or at the next flush."""
+        self.write_encoded(text.encode(self._encoding, PLAIN))
 
     def recoded(self, text: bytes) -> bytes:
         """Return UTF-8 in the encoding of the output, which nearly everywhere is the same."""
-        return text if self._encoding.lower() in _UTF8 else self.encoded(text.decode())
+        return text if self._encoding.lower() in _UTF8 else text.decode().encode(self._encoding, PLAIN)
 
-    def flush(self) -> None:
-        """Write what is pending, so that a reader of a pipe gets it now."""
+    def write_encoded(self, data: bytes | memoryview, *, flush: bool = False) -> None:
+        """Write encoded text."""
         if self._file.closed:
             return  # it was given up
-        text, self._pending, self._size = "".join(self._pending), [], 0
-        self.write_encoded(self.encoded(text))
-
-    def write_encoded(self, data: bytes | memoryview) -> None:
-        """Write encoded text, behind what was written before."""
-        if self._file.closed:
-            return  # it was given up
-        if self._pending:
-            self.flush()
         if self._paged and data:
             self._begin_pager()
         try:
@@ -215,12 +197,17 @@ class Sink:
             while left:
                 # With PYTHONUNBUFFERED a signal may end a write in the middle.
                 left = left[self._file.write(left) :]
-            self._file.flush()
+            if flush:
+                self._file.flush()
         except BrokenPipeError:
             raise
         except OSError as error:
             self.abandon()
             raise unwritable(error, str(self._final or "standard output")) from error
+
+    def flush(self) -> None:
+        """Let a reader of a pipe have what was written."""
+        self.write_encoded(b"", flush=True)
 
     def _begin_pager(self) -> None:
         """Send the output from now on to a pager, if there is to be one."""
@@ -231,7 +218,7 @@ class Sink:
             self._file = self._pager.file
 
     def drain(self) -> None:
-        """Write what is pending; where a pager shows it, wait until that has ended."""
+        """Flush; where a pager shows the output, wait until that has ended."""
         self.flush()
         self._end_pager()
 
@@ -245,20 +232,6 @@ class Sink:
             pager, self._pager = self._pager, None
             self._file = sys.stdout.buffer
             pager.close(now=now)
-
-    def write_pieces(self, pieces: Iterable[bytes]) -> int:
-        """Write bytes that come in many small pieces, and return the number of pieces."""
-        pending: list[bytes] = []
-        size = count = 0
-        for piece in pieces:
-            count += 1
-            pending.append(piece)
-            size += len(piece)
-            if size >= _BLOCK:
-                self.write_encoded(b"".join(pending))
-                pending, size = [], 0
-        self.write_encoded(b"".join(pending))
-        return count
 
     def __enter__(self) -> "Sink":
         return self
@@ -275,7 +248,8 @@ class Sink:
         if self._final is None:
             return
         if self._part is None:
-            self._file.close()
+            with suppress(OSError):  # which was raised before
+                self._file.close()
             return
         if error is not None or raised() is not None:
             self.abandon()
@@ -292,7 +266,8 @@ class Sink:
         """Remove the unfinished file, and return the name under which nothing appears; None where there is none."""
         if self._part is None:
             return None
-        self._file.close()
+        with suppress(OSError):  # what is left in its buffer may not fit on the disk
+            self._file.close()
         self._part.unlink(missing_ok=True)
         self._part = None
         return str(self._final)
