@@ -67,11 +67,6 @@ def can_fork() -> bool:
     return hasattr(os, "fork") and sys.platform != "darwin"
 
 
-def can_fork_alone() -> bool:
-    """Return whether a process can be forked, and no other thread runs, whose locks it would inherit."""
-    return can_fork() and active_count() == 1
-
-
 def started(thread: Thread) -> bool:
     """Start a thread, and return whether it runs: limits on processes may count threads too."""
     try:
@@ -172,8 +167,11 @@ class ForkedWorker:
 
 
 def forked(work: Callable[[int, int], None]) -> ForkedWorker | None:
-    """Return a worker; None where no process can be started, so that the work is to be done here."""
-    if can_fork_alone():
+    """Return a worker; None where no process can be started, so that the work is to be done here.
+
+    Nor is one where another thread runs, whose locks it would inherit.
+    """
+    if can_fork() and active_count() == 1:
         with suppress(OSError):  # no more processes allowed
             return ForkedWorker(work)
     return None

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 
 from dcpdump.record import Direction, Record
 from dcpdump.spec.field import Blob, Field, FlatTable, Holds, Message
@@ -132,12 +131,7 @@ def is_json(value: bytes) -> bool:
 
 
 def _matches(words: str, text: bytes) -> bool:
-    return bool(words) and _compiled(words).fullmatch(text) is not None
-
-
-@cache
-def _compiled(words: str) -> re.Pattern[bytes]:
-    return re.compile(words.encode())
+    return bool(words) and re.fullmatch(words.encode(), text) is not None
 
 
 _IDENTIFIER = lazy_pattern(r"(?:0x)?[0-9a-fA-F]{1,8}")
@@ -347,9 +341,6 @@ class Redactor:
     def _hash_name(self, message: Message, key: bytes) -> bytes:
         return self._hash_end(key, None, prefix(message, key))
 
-    def _hides_key(self, frame: Frame, damaged: bool) -> bool:
-        return damaged or key_holds(frame.message, frame.key or b"") in self._classes
-
     def _hides_value(self, frame: Frame, value: bytes, damaged: bool) -> bool:
         return damaged or value_holds(frame, value) in self._classes
 
@@ -359,7 +350,7 @@ class Redactor:
         key, body, document = content.key, content.body, content.document
         if damaged:
             content = replace(content, collection=None)
-        if key is not None and self._hides_key(frame, damaged):
+        if key is not None and (damaged or key_holds(frame.message, frame.key or b"") in self._classes):
             key = self.hash(key) if damaged else self._hash_name(frame.message, key)
         if self._hides_value(frame, frame.value or b"", damaged):
             body = self._body(frame, body) if body is not None else None

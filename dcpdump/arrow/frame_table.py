@@ -216,13 +216,9 @@ class Values:
 
     # -- Arrow over the batch's bytes --------------------------------------------------------------------
 
-    def keys(self, rows: Array) -> pa.Array:
-        """Return keys without their collection ids."""
-        return self._slices(rows, self._logical[rows], self._end[rows])
-
-    def wire_keys(self, rows: Array) -> pa.Array:
-        """Return keys as they are on the wire."""
-        return self._slices(rows, self._start[rows], self._end[rows])
+    def keys(self, rows: Array, *, wire: bool = False) -> pa.Array:
+        """Return keys without their collection ids, or (``wire``) with them."""
+        return self._slices(rows, (self._start if wire else self._logical)[rows], self._end[rows])
 
     def put_heads(self, columns: ColumnBuilder, rows: Array, position: Array, count: int | None) -> None:
         """Put the first bytes of values, decompressed, into a column."""
@@ -460,7 +456,7 @@ class FrameTable:
         if len(keyed) and columns.has("key"):
             columns.pick("key", position[keyed], values.keys(keyed))
         if len(keyed) and columns.has("key_hex"):
-            columns.pick("key_hex", position[keyed], hexed(values.wire_keys(keyed)))
+            columns.pick("key_hex", position[keyed], hexed(values.keys(keyed, wire=True)))
         valued = rows[values.total[rows] > 0]
         columns.numbers("value_length", position[valued], values.shown_lengths[valued])
         valued = valued[values.length[valued] > 0]

@@ -56,7 +56,7 @@ def files() -> pa.Schema:
     return versioned("dcpdump.files/1", of_columns(FILES))
 
 
-def gap_rows(lost: Iterable[Lost], redactor: Redactor | None = None) -> pa.RecordBatch:
+def gap_rows(lost: Iterable[Lost], redactor: Redactor | None) -> pa.RecordBatch:
     """Return the rows of ``gaps``; skipped bytes have none."""
     rows = [
         stored(GAPS, (direction, each.gap.offset, gap))

@@ -155,7 +155,11 @@ def _type(part: Part) -> pa.DataType:
     if isinstance(part, Repeat):
         if len(part.fields) == 1:
             return pa.list_(_scalar(part.fields[0]))
-        fields = [_item_field(each) for each in part.fields]
+        blob = pa.string()  # in hexadecimal
+        fields = [
+            pa.field(f"{each.name}_hex", blob) if isinstance(each, Blob) else pa.field(each.name, _scalar(each))
+            for each in part.fields
+        ]
         if any(isinstance(each, Blob) for each in part.fields):  # documents: with their decoded parts
             types = {**_KNOWN, "collection_name": pa.string()}
             understood = ("collection", "collection_name", "key", "value", "xattrs", "xattrs_unread_hex")
@@ -164,10 +168,6 @@ def _type(part: Part) -> pa.DataType:
     if isinstance(part, FlatTable):
         raise TypeError("a FlatBuffers table is its slots")
     return pa.string() if isinstance(part, Blob) else _scalar(part)  # a name
-
-
-def _item_field(part: Field | Blob) -> pa.Field:
-    return pa.field(f"{part.name}_hex", pa.string()) if isinstance(part, Blob) else pa.field(part.name, _scalar(part))
 
 
 def _scalar(part: Field | Blob) -> pa.DataType:

@@ -57,13 +57,17 @@ def explain(asked: Invocation, text: tuple[str, ...], source: str | None, form: 
     asked.validate()
     pasted = _read(_paste(text, source), source, form)
     asked.say(f"input read as {pasted.dialect}" + "".join(f"; {remark}" for remark in pasted.notes))
-    explained = annotate(pasted.parts, show_secrets=asked.show_secrets, breaks=_is_violation)
+
+    def breaks(record: Record) -> bool:
+        return any(found.severity is Severity.VIOLATION for found in judge(record))
+
+    explained = annotate(pasted.parts, show_secrets=asked.show_secrets, breaks=breaks)
     output = OUTPUTS[asked.format]
     with Sink(asked.path, force=asked.force, inputs=[source] if source else []) as sink:
         view = View(asked.value_bytes, Palette(asked.coloured(sink.is_terminal)))
         if output.header is not None:
             sink.write(output.header())
-        wanted = [one for one in explained if asked.frames.accepts(one.record)][: asked.frames.count]
+        wanted = [one for one in explained if asked.frames.filter.accepts(one.record)][: asked.frames.count]
         for whole in wanted:
             found, one = judge(whole.record), replace(whole, record=asked.shown(whole.record))
             sink.write(_json(one, found, asked) if asked.format == "ndjson" else output.write(one.record, view))
@@ -75,11 +79,6 @@ def explain(asked: Invocation, text: tuple[str, ...], source: str | None, form: 
     for at in (one.frame_at for one in explained if one.frame_at is not None):
         asked.say(f"note: a frame begins at byte {at}; what stands before it begins none")
     return ExitCode.DONE
-
-
-def _is_violation(record: Record) -> bool:
-    """Return whether a frame breaks a rule that needs no other frame."""
-    return any(found.severity is Severity.VIOLATION for found in judge(record))
 
 
 def _paste(text: tuple[str, ...], source: str | None) -> str | bytes:

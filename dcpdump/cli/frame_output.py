@@ -148,7 +148,7 @@ class FrameOutput(ChoosingConsumer[Any]):
         if self._many is not None:
             self._many.write(all=True)  # these frames must not overtake the pending ones
         for record in piece:
-            if self._chosen.accepts(record):
+            if self._chosen.filter.accepts(record):
                 self._sink.write(self._output.write(self._asked.shown(record), self._view))
                 self.frames += 1
                 if self._is_full:

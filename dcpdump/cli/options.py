@@ -174,10 +174,6 @@ class Selection:
         if self.window is not None and self.window.start_ns is None:
             self.window.start_ns = start_ns
 
-    def accepts(self, record: Record) -> bool:
-        """Return whether a frame is to be shown."""
-        return self.filter.accepts(record)
-
 
 def selection(options: Mapping[str, Any]) -> Selection:
     """Return what the options that choose frames select. Raises FilterError."""
@@ -550,11 +546,10 @@ class Invocation:
         """Make a dissector of a kind as is requested."""
         return kind(self.limits, show_secrets=self.show_secrets, secrets=self.secrets)
 
-    def source(self, *, patient: bool = False, needs_one: bool = True) -> "Source":
+    def source(self, *, needs_one: bool = True) -> "Source":
         """Open the captures, or the interface, whose rights are given up. Raises LiveError.
 
-        ``patient``: as CaptureSource has it; ``needs_one``: one of them has to be named. Raises UsageError where both
-        are, or options of the other.
+        ``needs_one``: one of them has to be named. Raises UsageError where both are, or options of the other.
         """
         options = self.options
         if needs_one and not self.captures and not options.get("interface"):
@@ -570,7 +565,7 @@ class Invocation:
         if self.captures:
             from dcpdump.cli.reading import CaptureSource
 
-            return CaptureSource(self.open(self.paths), patient=patient)
+            return CaptureSource(self.open(self.paths))
         from dcpdump.cli.sniff import InterfaceSource
 
         for later in _LATER:  # once rights are dropped, our own files may be unreadable

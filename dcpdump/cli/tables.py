@@ -174,7 +174,7 @@ class QueryReading(Consumer[BatchOrRecords]):
         return batch
 
     def _picked(self, records: Sequence[Record]) -> pa.RecordBatch | None:
-        chosen = [self._asked.shown(record) for record in records if self._chosen.accepts(record)]
+        chosen = [self._asked.shown(record) for record in records if self._chosen.filter.accepts(record)]
         columns, most = self._query.columns[FRAMES], self._asked.value_bytes
         if not columns.isdisjoint(VALUES):
             self._cut += sum(is_cut(record, most) for record in chosen)

@@ -125,11 +125,8 @@ def legend(samples: Iterable[tuple[Markup, str]]) -> Markup:
 
 def legend_of_marks(kinds: Collection[str]) -> Markup:
     """Return the marks of some kinds with what they are."""
-    return legend((_symbol(kind), text) for kind, (text, _) in _MARKS.items() if kind in kinds)
-
-
-def _symbol(kind: str) -> Markup:
-    return swatch(_shape(kind), class_="symbol", viewBox="-8 -8 16 16")
+    shown = {kind: text for kind, (text, _) in _MARKS.items() if kind in kinds}
+    return legend((swatch(_shape(kind), class_="symbol", viewBox="-8 -8 16 16"), text) for kind, text in shown.items())
 
 
 def _shape(kind: str) -> Markup:

@@ -26,9 +26,6 @@ from dcpdump.spark.filesystem import Input, RemoteSource, is_remote
 from dcpdump.tls.secrets import Secrets
 from dcpdump.wire.collection_names import CollectionNames, ConnectionNames
 
-#: How captures are grouped to chains.
-BY = ("folder", "file", "all")
-
 
 class Chain(NamedTuple):
     """Captures that are one timeline: connections and frames are numbered from its beginning."""

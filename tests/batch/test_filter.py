@@ -101,7 +101,7 @@ def test_the_same_frames_are_chosen(
     records, batches = both
     chosen = selection(dict.fromkeys(OPTIONS) | {"problems": False} | given)
     chosen.begin(packets[0].ts_ns)
-    wanted = [record.number for record in records if chosen.accepts(record)]
+    wanted = [record.number for record in records if chosen.filter.accepts(record)]
     asked = masks(chosen.texts, chosen.filter, window=chosen.window)
     table = FrameTable(asked, 64)
     assert [batch.first + row for batch in batches for row in wanted_rows(batch, asked)] == wanted

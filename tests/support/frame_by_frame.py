@@ -39,7 +39,7 @@ def _read(words: list[str], stdin: Path | None) -> int:
     view = View(asked.value_bytes, Palette(asked.coloured(False)), file=len(captures) > 1)
     for ts_ns in times:
         chosen.begin(ts_ns)
-    wanted = [record for record in records if chosen.accepts(record)][: chosen.count]
+    wanted = [record for record in records if chosen.filter.accepts(record)][: chosen.count]
     texts = [output.write(asked.shown(record), view) for record in wanted]
     sys.stdout.write("".join([output.header() if output.header else "", *texts]))
     summarise(dissector, captures, len(wanted), "none" if options["quiet"] else options["summary"])
