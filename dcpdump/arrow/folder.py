@@ -47,7 +47,7 @@ class ParquetFile:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         import pyarrow.parquet as pq
 
-        words = [field.name for field in schema if _wordy(field.type)]
+        words = [field.name for field in schema if pa.types.is_dictionary(field.type)]
         steps = [name for name in _GROWING if name in schema.names]
         self._writer = pq.ParquetWriter(
             path,
@@ -110,7 +110,7 @@ class ArrowFile:
         """Write the next rows."""
         columns = batch.columns
         if self._wordless is None:
-            wordy = (at for at, column in enumerate(columns) if _wordy(column.type))
+            wordy = (at for at, column in enumerate(columns) if pa.types.is_dictionary(column.type))
             self._wordless = [at for at in wordy if not len(columns[at].dictionary)]
         for at in self._wordless:
             columns[at] = _after_an_empty_word(columns[at])
@@ -156,10 +156,6 @@ def _after_an_empty_word(column: pa.DictionaryArray) -> pa.DictionaryArray:
 
     words = pa.concat_arrays([pa.array([""], column.dictionary.type), column.dictionary])
     return pa.DictionaryArray.from_arrays(pc.add(column.indices, 1), words)
-
-
-def _wordy(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_dictionary(kind))
 
 
 def _flat(kind: pa.DataType) -> pa.DataType:

@@ -44,10 +44,7 @@ def field_lines(record: Record, value_bytes: int | None) -> list[FieldLine]:
 
 def line_at(lines: Sequence[FieldLine], byte: int) -> int | None:
     """Return the line of the field that contains a byte."""
-    for at, line in enumerate(lines):
-        if line.field is not None and line.start <= byte < line.end:
-            return at
-    return None
+    return next((at for at, each in enumerate(lines) if each.field and each.start <= byte < each.end), None)
 
 
 def clause_of(record: Record, field: FieldValue) -> tuple[str, str] | None:

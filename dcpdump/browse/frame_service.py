@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dcpdump.batch.filter import Masks
-from dcpdump.browse.indexed_frames import Answer, Failed, FoundFrames, IndexState, Message, Question
+from dcpdump.browse.indexed_frames import Answer, Failed, FoundFrames, IndexState, Message
 from dcpdump.browse.rows import RowText, text_of
 from dcpdump.errors import DcpdumpError
 from dcpdump.index.capture_index import CaptureIndex
@@ -36,18 +36,18 @@ class FrameService:
     def __init__(self, index: CaptureIndex, masks_of: Callable[[str], Masks], redactor: Redactor | None) -> None:
         self.index = index
         self._masks_of, self._redactor = masks_of, redactor
-        self._asked: dict[int, tuple[Question, Iterator[Any]]] = {}
+        self._asked: dict[int, tuple[str, Iterator[Any]]] = {}  # by ticket: a method, and what it still yields
         self._known = (0, 0)  # how many directions and damages were in news so far
         self._last = IndexState()
         self._stopped = False  # by an error
         self._due = 0.0  # the time of the next news
 
-    def ask(self, ticket: int, question: Question | None) -> None:
-        """Add a question, which ``work`` answers under its ticket; None: drop the question of the ticket."""
-        if question is None:
-            self._asked.pop(ticket, None)
+    def ask(self, ticket: int, method: str, *arguments: Any) -> None:
+        """Have ``work`` answer with what a method yields; without a method, drop the question of the ticket."""
+        if method:
+            self._asked[ticket] = method, getattr(self, method)(*arguments)
         else:
-            self._asked[ticket] = question, getattr(self, question.method)(*question.arguments)
+            self._asked.pop(ticket, None)
 
     @property
     def busy(self) -> bool:
@@ -115,7 +115,7 @@ class FrameService:
     @property
     def _soon(self) -> int | None:
         """Return the ticket of a short question; None without one."""
-        return next((ticket for ticket, (question, _) in self._asked.items() if question.method in _SHORT), None)
+        return next((ticket for ticket, (method, _) in self._asked.items() if method in _SHORT), None)
 
     # -- questions: each yields pieces of its answer, after little work; None if there is none yet --------
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from dcpdump.browse.indexed_frames import IndexedFrames
 from dcpdump.browse.pane import Pane, Styled
-from dcpdump.browse.rows import ListedFrames, RowText, TimeColumn, gap_row, is_wide, row, time_text
+from dcpdump.browse.rows import WIDE, ListedFrames, RowText, TimeColumn, gap_row, row, time_text
 
 #: How many frames' texts are kept.
 _KEPT = 4096
@@ -79,7 +79,7 @@ class FrameList(Pane[int]):
         facts, width = self._frames.facts(number), self.size.width
         if lost:
             return gap_row(facts, self._frames.gap_bytes(number))
-        when = time_text(self.times, facts.ts_ns, self._before(line), wide=is_wide(width))
+        when = time_text(self.times, facts.ts_ns, self._before(line), wide=width >= WIDE)
         return row(facts, width, self._digits, when, self._texts.get(number, RowText()), marked=number in self.marks)
 
     def _before(self, line: int) -> int | None:

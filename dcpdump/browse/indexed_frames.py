@@ -27,13 +27,6 @@ if TYPE_CHECKING:
 # -- questions about frames, and the answers, which may come from another process ---------------------
 
 
-class Question(NamedTuple):
-    """A method of FrameService, by its name, and its arguments. The answers are what it yields, but not None."""
-
-    method: str
-    arguments: tuple[Any, ...]
-
-
 class FoundFrames(NamedTuple):
     """Frames that pass a filter."""
 
@@ -157,17 +150,20 @@ class IndexedFrames:
     # -- asking -------------------------------------------------------------------------------------------
 
     def ask(self, receive: Receive, method: str, *arguments: Any) -> int:
-        """Ask a method of the service; ``receive`` is called with the answers. Return the ticket of the question."""
+        """Ask a method of FrameService; ``receive`` is called with what it yields. Return the ticket of the question.
+
+        A yield of None, with which it lets others have their turn, is no answer.
+        """
         ticket = next(self._tickets)
         self._receivers[ticket] = receive
-        self._send(ticket, Question(method, arguments))
+        self._send(ticket, method, *arguments)
         return ticket
 
-    def _send(self, ticket: int, question: Question | None) -> None:
+    def _send(self, ticket: int, method: str, *arguments: Any) -> None:
         if isinstance(self._service, ForkedWorker):
-            self._service.send(packed((ticket, question)))
+            self._service.send(packed((ticket, method, *arguments)))
         else:
-            self._service.ask(ticket, question)
+            self._service.ask(ticket, method, *arguments)
 
     def awaits(self, ticket: int) -> bool:
         """Return whether answers to a question are still to come."""
@@ -176,7 +172,7 @@ class IndexedFrames:
     def drop(self, ticket: int) -> None:
         """Drop a question, if answers are still to come."""
         if self._receivers.pop(ticket, None) is not None:
-            self._send(ticket, None)
+            self._send(ticket, "")
 
     def wait(self, seconds: float, done: Callable[[], bool]) -> None:
         """Read answers until ``done``, for at most some seconds."""
@@ -258,7 +254,7 @@ def _serve(make: MakeService, columns: Columns, orders: int, results: int) -> No
             piece = os.read(orders, 1 << 16)
             if not piece:
                 end()
-            for ticket, question in received.feed(piece):
-                service.ask(ticket, question)
+            for question in received.feed(piece):
+                service.ask(*question)
         for message in service.work():
             send_object(results, message)

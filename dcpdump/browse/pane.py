@@ -1,12 +1,11 @@
 """Draw lines with a cursor; only visible ones are drawn, so that millions cost no more than a screenful."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Generic, TypeVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
+from textual import events, on
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
@@ -26,19 +25,13 @@ _THUMB, _TRACK = "┃", "│"
 _WHEEL = 3
 
 
-@cache
-def style_of(words: str) -> Style:
-    """Return a style in the terminal's sixteen colours."""
-    return Style.parse(words)
-
-
 def strip_of(pieces: Sequence[Styled], width: int, *, left: int = 0, over: str = "") -> Strip:
     """Return a line of exactly ``width`` cells, from its cell ``left`` on; ``over``: one style for the whole line."""
-    cover = style_of(over) if over else None
-    strip = Strip([Segment(safe(text), cover or style_of(words)) for text, words in pieces])
+    cover = Style.parse(over) if over else None
+    strip = Strip([Segment(safe(text), cover or Style.parse(words)) for text, words in pieces])
     if left:
         strip = strip.crop(left)
-    return strip.adjust_cell_length(width, cover or style_of(""))
+    return strip.adjust_cell_length(width, cover or Style.parse(""))
 
 
 # -- lines under a cursor -----------------------------------------------------------------------------
@@ -160,7 +153,7 @@ class Pane(Widget, Generic[Row], can_focus=True):
         strip = strip_of(self.styled(line), width - 1, left=self.left, over=self.cover(line))
         at, size = self._thumb()
         inside = at <= y < at + size
-        return Strip([*strip, Segment(_THUMB if inside else _TRACK, style_of("" if inside else "dim"))])
+        return Strip([*strip, Segment(_THUMB if inside else _TRACK, Style.parse("" if inside else "dim"))])
 
     def _thumb(self) -> tuple[int, int]:
         size = max(1, self.height * self.height // max(1, self.count))
@@ -188,13 +181,10 @@ class Pane(Widget, Generic[Row], can_focus=True):
         """Handle a click on a line."""
         self.put(line)
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Scroll."""
-        self.scroll_lines(_WHEEL)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Scroll."""
-        self.scroll_lines(-_WHEEL)
+    @on(events.MouseScrollDown)
+    @on(events.MouseScrollUp)
+    def _scroll(self, event: events.MouseEvent) -> None:
+        self.scroll_lines(_WHEEL if isinstance(event, events.MouseScrollDown) else -_WHEEL)
 
     def on_resize(self) -> None:
         """Keep the cursor on the screen."""

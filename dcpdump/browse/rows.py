@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _SECOND = 1_000_000_000
 #: Narrower lists omit seqno and length, which are in the text too, and shorten times.
-_WIDE = 120
+WIDE = 120
 _MESSAGE, _SHORT_MESSAGE = 24, 20
 _MARKED, _PROBLEM, _REFUSED, _LOST = "●", "!", "✗", "▼"
 _COLOURS = {
@@ -83,11 +83,6 @@ class RowText(NamedTuple):
     problem: bool = False
 
 
-def is_wide(width: int) -> bool:
-    """Return whether rows have the columns of wide lists."""
-    return width >= _WIDE
-
-
 def time_text(times: TimeColumn, ts_ns: int, before_ns: int | None, *, wide: bool) -> str:
     """Return a time; ``before_ns``: the reference, unless it is the clock."""
     width = 15 if wide else 12
@@ -107,7 +102,7 @@ def time_text(times: TimeColumn, ts_ns: int, before_ns: int | None, *, wide: boo
 
 def row(facts: RowFacts, width: int, digits: int, when: str, text: RowText, *, marked: bool) -> "Sequence[Styled]":
     """Return a row. ``digits``: the width of the largest frame number, with separators; ``when``: the time."""
-    wide = is_wide(width)
+    wide = width >= WIDE
     message = name_of(facts.opcode, facts.server, facts.response)
     space = _MESSAGE if wide else _SHORT_MESSAGE
     sign, colour = _sign(facts, problem=facts.problem or text.problem)

@@ -1,6 +1,5 @@
 """Draw the first line: the capture, how much is listed, its density over time with the cursor, the tabs."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +11,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dcpdump.browse.pane import Styled, style_of
+from dcpdump.browse.pane import Styled
 from dcpdump.browse.rows import ListedFrames
 from dcpdump.escape import safe
 from dcpdump.net.packet import NO_TIME
@@ -45,14 +44,15 @@ class TopLine(Widget):
     @property
     def bars(self) -> int:
         """Return how many bars of density there are."""
-        free = self.size.width - cell_len("".join(text for text, _ in self.left)) - _length(self._tabs()) - 4
+        taken = cell_len("".join(text for text, _ in self.left)) + Segment.get_line_length(self._tabs())
+        free = self.size.width - taken - 4
         return min(_MOST, free) if free >= _LEAST else 0
 
     def render_line(self, y: int) -> Strip:
         """Draw the line."""
         width, tabs = self.size.width, self._tabs()
-        line = [*(Segment(safe(text), style_of(words)) for text, words in self.left), Segment("  "), *self._drawn()]
-        space = Segment(" " * max(1, width - _length(line) - _length(tabs)))
+        line = [*(Segment(safe(text), Style.parse(words)) for text, words in self.left), Segment("  "), *self._drawn()]
+        space = Segment(" " * max(1, width - Segment.get_line_length([*line, *tabs])))
         return Strip([*line, space, *tabs]).adjust_cell_length(width)
 
     def _tabs(self) -> list[Segment]:
@@ -87,11 +87,7 @@ class TopLine(Widget):
 @lru_cache(256)
 def _button(text: str, words: str, action: str) -> Segment:
     """Return a text that does something when it is clicked."""
-    return Segment(text, style_of(words) + Style.from_meta({"@click": action}))
-
-
-def _length(segments: Sequence[Segment]) -> int:
-    return sum(segment.cell_length for segment in segments)
+    return Segment(text, Style.parse(words) + Style.from_meta({"@click": action}))
 
 
 # -- density: frames over time, for the first line of the screen --------------------------------------
