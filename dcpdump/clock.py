@@ -4,18 +4,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timezone, tzinfo
 from enum import Enum
 from typing import Final
 
 from dcpdump.errors import DcpdumpError
-from dcpdump.startup import dataclass, lazy_pattern
+from dcpdump.startup import dataclass
 from dcpdump.text import iso_time, nearest
 
 # -- zones: the offset from UTC at an instant, and back from the time that a clock shows --------------
 
 _SECOND = 1_000_000_000
-_OFFSET = lazy_pattern(r"([+-])([01]\d|2[0-3]):?([0-5]\d)")
 _HINT = "--tz local, --tz utc, --tz +02:00, or --tz Europe/Berlin"
 
 
@@ -69,11 +68,10 @@ def fixed_zone(text: str) -> Zone | None:
     """Return the zone of ``Z``, ``+02:00`` or ``+0200``; None for another text."""
     if text == "Z":
         return UTC
-    found = _OFFSET.fullmatch(text)
-    if found is None:
+    try:
+        return Zone(datetime.strptime(text, "%z").tzinfo)
+    except ValueError:
         return None
-    ahead = timedelta(hours=int(found[2]), minutes=int(found[3]))
-    return Zone(timezone(-ahead if found[1] == "-" else ahead))
 
 
 def zone_of(text: str) -> Zone:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from dcpdump.conversation import Conversation, Tally
 from dcpdump.net.connections import Connections, Delivery
-from dcpdump.net.event import CARVED, SNAPLEN, Bytes, Conflict, End, Event, Events, Gap, Seen
+from dcpdump.net.event import CARVED, SNAPLEN, Bytes, Conflict, End, Event, Events, Gap
 from dcpdump.net.limits import DEFAULT, Limits
 from dcpdump.net.packet import Packet
 from dcpdump.net.reassembly import Counters
@@ -300,7 +300,8 @@ class Dissector:
                 splitter = self._splitter(conversation, direction, joined_late=event.joined_late)
                 splitter.begin(event.offset)
                 conversation.protocol = conversation.protocol or _protocol(event.data)
-            return splitter.feed(event.data, _where(event.seen))
+            seen = event.seen
+            return splitter.feed(event.data, Where(seen.number, seen.ts_ns, seen.file))
         if isinstance(event, Gap):
             if splitter is None:
                 splitter = self._splitter(conversation, direction, joined_late=True)
@@ -462,10 +463,6 @@ class Dissector:
 def _protocol(data: bytes) -> str:
     """Return the name of another protocol by its first bytes; "" if it is not a common one."""
     return next((name for beginning, name in _BEGINNINGS if data.startswith(beginning)), "")
-
-
-def _where(seen: Seen) -> Where:
-    return Where(seen.number, seen.ts_ns, seen.file)
 
 
 #: The fate of bytes of payload → how it is said, where that is not its name.

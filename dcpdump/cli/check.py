@@ -1,6 +1,6 @@
 """Provide ``dcpdump check``: report where connections break the protocol's rules, and where that is unknown."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -161,7 +161,12 @@ def check(reading: CheckReading, asked: Invocation, **_: object) -> AnalysisResu
         totals = reading.totals
         if totals is None:
             return [*findings.lines(found), reading.total]
-        return [findings.BY_RULE.table(totals), *_more(totals, asked.terminal), reading.total]
+        more: list[Line] = []
+        if totals and asked.terminal:
+            code = totals[0].example.rule.code
+            text = f"each finding: --all · what a rule says: dcpdump check --explain {code}"
+            more.append(Line(LineKind.COLUMNS, text))
+        return [findings.BY_RULE.table(totals), *more, reading.total]
 
     return AnalysisResult(
         lines,
@@ -169,13 +174,6 @@ def check(reading: CheckReading, asked: Invocation, **_: object) -> AnalysisResu
         reading.wrong() is not None,
         sarif=lambda: findings.sarif(found, reading.rules, asked.paths, __version__),
     )
-
-
-def _more(totals: Sequence[RuleTotal], terminal: bool) -> Iterator[Line]:
-    """Yield what to ask for next, on a terminal."""
-    if totals and terminal:
-        code = totals[0].example.rule.code
-        yield Line(LineKind.COLUMNS, f"each finding: --all · what a rule says: dcpdump check --explain {code}")
 
 
 def _chosen(asked: Invocation) -> tuple[Rule, ...]:

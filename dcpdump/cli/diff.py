@@ -1,8 +1,8 @@
 """Provide ``dcpdump diff``: compare two captures of the same connections."""
 
 import tempfile
-from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import click
 
@@ -21,7 +21,6 @@ from dcpdump.compare.comparison import Comparison
 from dcpdump.compare.documents import Documents
 from dcpdump.errors import ExitCode
 from dcpdump.escape import safe
-from dcpdump.redact import Redactor
 from dcpdump.render.diff import DIFF, DiffRows, DocumentRows
 
 #: More frames than any capture has.
@@ -71,7 +70,7 @@ def diff(asked: Invocation, a: str, b: str, by: str, frames: int) -> int:
     with ExitStack() as stack:
         sink = stack.enter_context(asked.sink())
         folder, hides = tempfile.gettempdir(), asked.redactor is not None
-        sides = [Documents(folder) if by == "key" else CaptureRows(folder, hides=hides) for _ in paths]
+        sides: list[Any] = [Documents(folder) if by == "key" else CaptureRows(folder, hides=hides) for _ in paths]
         for side in sides:
             stack.enter_context(side)
         readings = []
@@ -85,25 +84,15 @@ def diff(asked: Invocation, a: str, b: str, by: str, frames: int) -> int:
                 sink.abandon()  # half a comparison is none
                 note(f"of {safe(name)}:")
                 return reading.conclude(asked.summary)
-        rows = _compared(sides, asked.redactor, min(frames, _ALL))
+        one, other = sides
+        how = asked.redactor, min(frames, _ALL)
+        rows = DocumentRows(one, other, *how) if by == "key" else DiffRows(Comparison(one, other), *how)
         with writing_times(asked.times, sides[0].first_ns, sides[0].last_ns):
             report(sink, asked, DIFF, rows.lines, rows.objects)
         if rows.remark is not None:
             asked.say(f"dcpdump: note: {rows.remark[0]}", f"hint: {rows.remark[1]}")
         statuses = [reading.conclude(asked.summary) for reading in readings]
         return ExitCode.FINDINGS if rows.differs else max(statuses)
-
-
-def _compared(
-    sides: Sequence[CaptureRows | Documents], redactor: Redactor | None, most: int
-) -> DiffRows | DocumentRows:
-    """Compare what was read."""
-    first, second = sides
-    if isinstance(first, Documents) and isinstance(second, Documents):
-        return DocumentRows(first, second, redactor, most)
-    assert isinstance(first, CaptureRows)
-    assert isinstance(second, CaptureRows)
-    return DiffRows(Comparison(first, second), redactor, most)
 
 
 class _Keeping(Selected):

@@ -348,10 +348,11 @@ def tls_objects(dissector: Dissector) -> list[Json]:
 
 def tls_failed(dissector: Dissector) -> list[str]:
     """Say of the TLS connections that failed how they did."""
-    counts: Counter[str] = Counter()
-    for each in dissector.tls_reports.values():
-        if each.failure is not None:
-            counts[f"{each.version} on port {each.port}{_server_name(each)}: {_failed(each.failure)}"] += 1
+    counts = Counter(
+        f"{each.version} on port {each.port}{_server_name(each)}: {_failed(each.failure)}"
+        for each in dissector.tls_reports.values()
+        if each.failure is not None
+    )
     return [
         text + (f" ({counted(count, 'connection')})" if count > 1 else "") for text, count in counts.most_common(_NAMED)
     ]
@@ -363,14 +364,10 @@ def tls_found(dissector: Dissector) -> list[str]:
     for each in dissector.tls_reports.values():
         if each.inside:
             sizes.setdefault((f"{each.inside} inside TLS on port {each.port}", ""), 0)
-            continue
-        if each.failure is not None:
-            continue
-        key = (
-            f"{each.version} on port {each.port}{_server_name(each)}",
-            "" if each.cause == why.NO_SECRETS else tls_reason(each),
-        )
-        sizes[key] = sizes.get(key, 0) + each.encrypted_bytes
+        elif each.failure is None:
+            text = "" if each.cause == why.NO_SECRETS else tls_reason(each)
+            key = f"{each.version} on port {each.port}{_server_name(each)}", text
+            sizes[key] = sizes.get(key, 0) + each.encrypted_bytes
     return [
         what + (f", {size:,} B encrypted" if size else "") + (f": {text}" if text else "")
         for (what, text), size in list(sizes.items())[:_NAMED]

@@ -36,13 +36,7 @@ if TYPE_CHECKING:
 
 #: Filter options of the command line, and the functions that parse their text.
 _CLAUSES = {
-    "opcode": clauses.by_opcode,
-    "vbucket": clauses.by_vbucket,
-    "kind": clauses.by_kind,
-    "opaque": clauses.by_opaque,
-    "collection": clauses.by_collection,
-    "connection": clauses.by_connection,
-    "seqno": clauses.by_seqno,
+    name: getattr(clauses, f"by_{name}") for name in "opcode vbucket kind opaque collection connection seqno".split()
 }
 #: The columns that these options test.
 _OPTIONS = {"by_seqno": "seqno"} | {name: name for name in _CLAUSES if name != "seqno"}

@@ -157,8 +157,8 @@ def schema() -> Schema:
 
 def _table(name: str, columns: pa.Schema) -> Schema:
     properties = {
-        field.name: {"description": _meaning(name, field.name), "sqlType": _sql(field.type), **_json(field.type)}
-        for field in columns
+        field.name: {"description": _meaning(name, field.name), "sqlType": sql, **json_schema}
+        for field, (sql, json_schema) in ((each, _types_of(each.type)) for each in columns)
     }
     head = {"title": name, "description": _TABLES[name], "type": "object", "properties": properties}
     return {**head, "required": columns.names, "additionalProperties": False}
@@ -182,30 +182,19 @@ def _meaning(table: str, column: str) -> str:
     return f"{what} ({names})"
 
 
-def _sql(kind: pa.DataType) -> str:
-    """Return the name of a type in SQL; of structures without their parts."""
+def _types_of(kind: pa.DataType) -> tuple[str, Schema]:
+    """Return the name of a type in SQL (of structures without their parts), and the schema of its values in ndjson."""
     if pa.types.is_timestamp(kind):
-        return "TIMESTAMP WITH TIME ZONE"
+        return "TIMESTAMP WITH TIME ZONE", {"type": ["string", "null"], "format": "date-time"}
     if pa.types.is_dictionary(kind):
-        return _sql(kind.value_type)
+        return _types_of(kind.value_type)
     if pa.types.is_list(kind):
-        return f"{_sql(kind.value_type)}[]"
+        name, items = _types_of(kind.value_type)
+        return f"{name}[]", {"type": ["array", "null"], "items": items}
     if pa.types.is_struct(kind):
-        return "STRUCT"
-    return "MAP" if pa.types.is_map(kind) else _TYPES[kind][0]
-
-
-def _json(kind: pa.DataType) -> Schema:
-    """Return the schema of a type's values as ndjson has them."""
-    if pa.types.is_timestamp(kind):
-        return {"type": ["string", "null"], "format": "date-time"}
-    if pa.types.is_dictionary(kind):
-        return _json(kind.value_type)
-    if pa.types.is_list(kind):
-        return {"type": ["array", "null"], "items": _json(kind.value_type)}
-    if pa.types.is_struct(kind):
-        properties = {field.name: _json(field.type) for field in kind}
-        return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
+        properties = {field.name: _types_of(field.type)[1] for field in kind}
+        return "STRUCT", {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
     if pa.types.is_map(kind):
-        return {"type": ["object", "null"], "additionalProperties": _json(kind.item_type)}
-    return {"type": [_TYPES[kind][1], "null"]}
+        return "MAP", {"type": ["object", "null"], "additionalProperties": _types_of(kind.item_type)[1]}
+    name, in_json = _TYPES[kind]
+    return name, {"type": [in_json, "null"]}
