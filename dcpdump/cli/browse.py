@@ -235,7 +235,7 @@ _INSTEAD = "dcpdump read CAPTURE | less, or dcpdump top CAPTURE"
         "REDACTION",
         option(
             "--max-spool SIZE",
-            "Most that is kept of what cannot be read twice: compressed, on standard input, still growing.",
+            "Disk space for input that cannot be read twice (compressed, standard input, still growing), at most.",
             default="4G",
         ),
         "salvage follow keylog memory",

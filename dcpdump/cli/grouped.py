@@ -424,5 +424,5 @@ def _schema_option(rows: "Rows", own: Callable[[], Any] | None) -> click.Option:
         is_eager=True,
         expose_value=False,
         callback=show,
-        help="Print the JSON Schema of the rows of -f ndjson, and do nothing.",
+        help="Print the JSON Schema of the rows of -f ndjson, and end.",
     )

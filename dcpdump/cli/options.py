@@ -302,12 +302,12 @@ _SHARED = {
     "--align": "Move the times of captures that have packets in common, so that all are by one clock.",
     "-F, --follow": "Wait for more at the end of a capture that is still being written.",
     "--keylog FILE": f"Open TLS by its key log, as SSLKEYLOGFILE has it; repeatable. [env var: {_KEYLOG_VARIABLE}]",
-    "--memory SIZE": "Most memory for segments that wait, and for connections and streams.",
+    "--memory SIZE": "Memory for waiting segments, connections and streams, at most.",
     "-i, --interface IFACE": "Capture here, instead of reading captures.",
-    "-D, --list-interfaces": "List the interfaces, and do no more.",
+    "-D, --list-interfaces": "List the interfaces, and end.",
     "--duration SECONDS": "Stop after so long.",
     "--bpf FILTER": "A filter as tcpdump takes it; needs libpcap.",
-    "--buffer SIZE": "Most bytes of packets that wait.",
+    "--buffer SIZE": "Memory for packets that wait to be decoded, at most.",
     # how frames are shown, and where
     "--color [auto|always|never]": "When to colour.",
     "--value-bytes N": _VALUE_BYTES.format("64 in every format"),
@@ -319,8 +319,7 @@ _SHARED = {
     "--show-secrets": "Print authentication payloads.",
     "--redact": "Hash keys, values, xattrs, user and bucket names.",
     "--redact-level [partial|full]": LEVELS,
-    "--salt-file FILE": "The salt of the hashes; made where it is missing. Without it the salt is random, "
-    "and forgotten.",
+    "--salt-file FILE": "The salt of the hashes; made if missing. By default the salt is random, and forgotten.",
 }
 #: What else is to be known of some of them.
 _MORE: dict[str, dict[str, Any]] = {

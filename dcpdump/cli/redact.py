@@ -33,7 +33,7 @@ _NOT_INSIDE_TLS = "redact cannot conceal inside TLS; read --redact and export --
         click.Argument(["captures"], nargs=-1, required=True, metavar="IN…"),
         option("-w, --write OUT", "The file to write; of several, the folder.", name="out", required=True),
         option("--level [partial|full]", LEVELS, default="partial"),
-        option("--salt TEXT", "Makes the result repeatable; the default is a fresh one, then forgotten."),
+        option("--salt TEXT", "The salt of the hashes, with which the result is repeatable."),
         "salt-file",
         option("--force", "Let OUT replace an existing file."),
         "salvage memory ONE-JOB",

@@ -130,7 +130,7 @@ class SavedPackets:
         option("-w, --write FILE", "Write all packets to a pcapng file as well, with made-up headers."),
         format_option(tuple(OUTPUTS)),
         "color value-bytes output force show-secrets REDACTION time",
-        option("--summary [text|json|none]", "What was passed on, and decoded.", default="text", show_default=False),
+        option("--summary [text|json|none]", "Byte accounting at the end.", default="text", show_default=False),
         "NO-SUMMARY",
     ],
 )

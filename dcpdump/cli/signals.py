@@ -1,7 +1,8 @@
 """Handle the signals that end a run: after the first, what was done is still reported; a second ends at once.
 
-The first raises KeyboardInterrupt, or is noted where a ``Stop`` is open. What raises is noted too: while a module is
-imported it cannot raise, and libraries drop exceptions. Who reads captures, or completes an output, raises it then.
+The first raises KeyboardInterrupt, or is only noted where a ``Stop`` is open. An exception may get lost: none is raised
+while a module is imported, and libraries drop some. So the signal is noted as well, and whoever reads captures or
+completes an output calls ``raise_again``.
 """
 
 import os
@@ -73,7 +74,7 @@ def raise_at_signals() -> None:
 
 
 def raise_again() -> None:
-    """Raise what a signal raised before, or would have: a library that it came in the middle of may have dropped it."""
+    """Raise KeyboardInterrupt if a signal came before: a library may have dropped the exception."""
     if _raised is not None:
         raise KeyboardInterrupt
 
@@ -106,7 +107,7 @@ def repeat(do: Callable[[], object], interrupted: Callable[[], object]) -> None:
 
 
 def end_at_signals() -> None:
-    """Let a signal end the process silently: nothing is left to report. The interpreter runs no handlers any more."""
+    """Let a signal end the process silently: nothing is left to report, and handlers may not run any more."""
     _handle(signal.SIG_DFL)
 
 
@@ -126,9 +127,9 @@ def hung_up() -> bool:
 
 
 def raised() -> int | None:
-    """Return the exit code of the signal that raised an exception; None where none did.
+    """Return the exit code of the first signal that raised an exception, or was to raise one; None without any.
 
-    Libraries that it comes in the middle of may make another exception of it: an ImportError, of being imported.
+    A library may have made another exception of it, such as an ImportError while it was imported.
     """
     return _raised
 
@@ -166,7 +167,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _pass_over(dropped: "sys.UnraisableHookArgs") -> None:
-    """Say nothing of what a signal raised where Python drops exceptions, while an object was freed: it is noted."""
+    """Say nothing of a signal's exception that Python drops, as while an object is freed: the signal is noted."""
     if not issubclass(dropped.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(dropped)
 

@@ -179,7 +179,7 @@ _MILLION = 1_000_000
         option("-W FILES", "Keep only so many, the newest.", name="files"),
         format_option(tuple(OUTPUTS)),
         "color value-bytes output force show-secrets REDACTION time ONE-JOB",
-        option("--summary [text|json|none]", "What came of all packets.", default="text", show_default=False),
+        option("--summary [text|json|none]", "Packet accounting at the end.", default="text", show_default=False),
         "NO-SUMMARY",
     ],
     rows=[SHOWN],

@@ -45,7 +45,7 @@ class _Counting(Selected):
         "color output force REDACTION",
         option(
             "--keys N",
-            "List the N keys with most frames too, and the N with most bytes.",
+            "Also list the N keys with most frames, and the N with most bytes.",
             click.IntRange(1, 10_000),
         ),
         "quiet",

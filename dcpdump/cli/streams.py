@@ -83,8 +83,8 @@ def streams(
     """Say what became of each DCP stream: requested, granted, rolled back, flowing, stuck, ended.
 
     Filters choose streams; every frame is read nevertheless. --stuck, --rolled-back and --ended are
-    alternatives; with --cause, both have to hold. Text has the streams in trouble first. --sort lag has first whose
-    consumer is furthest behind, as far as that is known.
+    alternatives; with --cause, both have to hold. Text has the streams in trouble first; --sort lag those whose
+    consumers are furthest behind, as far as that is known.
     """
     judge = Judge(reading.ledger, round(min(_FOREVER_S, idle) * 1e9))
     judged = [(stream, judge.verdict(stream)) for stream in reading.streams]

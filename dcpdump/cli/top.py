@@ -45,7 +45,7 @@ _FORGET_NS = 60 * 1_000_000_000
         *choosing_options(streams=True),
         time_option(TIMES),
         "ANY-INTERFACE list-interfaces duration bpf buffer",
-        option("--once", "Print it once: at the end of captures, or of two seconds of an interface."),
+        option("--once", "Print once: at the end of captures, or after two seconds of an interface."),
         option("--interval SECONDS", "Seconds between updates.", click.FloatRange(min=0.1), default=0.5),
         option(
             "-n, --rows N",
