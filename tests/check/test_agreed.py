@@ -57,6 +57,7 @@ CASES = {
         "DCP103 suspicious: OPEN: flags 0x2 are of old releases (Einval)"),
     "a name again": (OF_ONE + PLAIN + AGAIN_ON,
         "DCP206 info: the name is that of connection 0, which the server closes now"),
+    "a name of a connection that goes on": (OF_ONE + PLAIN + AGAIN_ON + "ON 0\nWAIT 2\nRX noop\n", ""),
     "a name on another server": (OF_ONE + PLAIN + OF_OTHER + PLAIN, ""),
     "a name on another bucket": (OF_ONE + PLAIN + AGAIN_ON.replace("travel", "beer"), ""),
     "a name of a connection that ended": (OF_ONE + PLAIN + "FIN TX\nFIN RX\nWAIT 1\n" + AGAIN_ON, ""),

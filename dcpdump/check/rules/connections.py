@@ -9,7 +9,7 @@ from dcpdump.spec import MESSAGES
 from dcpdump.spec.names import CONTROL_KEYS, DELETED_XATTRS, INCLUDE_XATTRS, REPLICATION
 from dcpdump.streams import opcode_kinds as kinds
 from dcpdump.streams.flow import flow_status, why_blocked
-from dcpdump.streams.frame_event import DocumentRun, FrameEvent
+from dcpdump.streams.frame_event import DocumentRun, FrameEvent, between
 from dcpdump.streams.phases import FlowEvent, SetupEvent, SetupPhase, allows
 from dcpdump.streams.state import SECOND, ConnectionState
 from dcpdump.streams.stream import Stream
@@ -121,7 +121,7 @@ def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     """Connection name in use.
 
     Reported when DCP_OPEN has the name of another connection to the same bucket of the same server, and that one
-    has not ended.
+    has not ended, nor goes on for more than a second: then a proxy or a NAT may have been captured on both sides.
 
     The server closes the older one, without a DCP message, whichever of the two produces.
 
@@ -131,6 +131,8 @@ def same_name(frame: FrameEvent, connection: ConnectionState, stream: Stream) ->
     """
     other, opened = connection.setup.previous_with_name, connection.setup.opened_by
     if other is None or opened is None or not other.is_used(opened.ts_ns):  # its end may be known only by now
+        return None
+    if (between(opened.ts_ns, other.last_ns) or 0) > SECOND:
         return None
     return Remark(f"the name is that of connection {other.number}, which the server closes now", frame=opened)
 
