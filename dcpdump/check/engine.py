@@ -147,15 +147,15 @@ class RuleEngine:
             self.ledger.lose(connection, direction, before, ts_ns)
             self._lose(self._evidence_of(known), direction)
 
-    def close(self, *, single_capture: bool | None = None) -> None:
+    def close(self, *, single_capture: bool = False) -> None:
         """End the input.
 
-        ``single_capture``: its end is then the end of all that had not ended before. Of several, each may be of another
-        place, and says nothing about the others. None: nothing is known beyond the last frames.
+        ``single_capture``: each connection that had not ended was watched up to its end. Of several captures, each may
+        be of another place, and says nothing about the others.
         """
         clients = Clients(self.ledger)
         for connection in self.ledger.connections.values():
-            self._close(connection, clients, single_capture)
+            self._close(connection, clients, single_capture=single_capture)
         for evidence in self._evidence.values():
             self._release(evidence, 0, 1)
 
@@ -183,13 +183,11 @@ class RuleEngine:
             if stream.end is None:
                 self._done(last_message(stream), stream)
 
-    def _close(self, connection: ConnectionState, clients: Clients, single_capture: bool | None) -> None:
+    def _close(self, connection: ConnectionState, clients: Clients, *, single_capture: bool) -> None:
         connection.end.over = True
-        if single_capture is not None:
-            connection.end.gone = connection.end.by is not None
-            until_ns = connection.end.ts_ns if connection.end.gone or not single_capture else self.ledger.last_ns
-            if until_ns is not None and connection.last_ns is not None:
-                connection.end.until_ns = max(connection.last_ns, until_ns)
+        until_ns = self.ledger.last_ns if single_capture and connection.end.by is None else connection.end.ts_ns
+        if until_ns is not None and connection.last_ns is not None:
+            connection.end.until_ns = max(connection.last_ns, until_ns)
         self.partly += connection.doubtful
         for stream in connection.streams:
             self._finish(stream, clients)

@@ -136,7 +136,6 @@ class ConnectionEnd:
     reason: str = ""  #: fin, rst, reused
     until_ns: int | None = None  #: until when it was watched, once the input is over
     over: bool = False  #: the input is over
-    gone: bool = False  #: and the connection was over before it
 
 
 @dataclass(slots=True, eq=False)

@@ -136,7 +136,7 @@ def unanswered(delayed: Delayed, connection: ConnectionState, stream: Stream) ->
         return None  # quiet commands are mostly not answered
     text = f"{name(opcode)} was not answered in {delayed.waited_ns / SECOND:,.1f} s"
     if not delayed.proven:
-        return Remark(f"{text}; then the {'connection' if connection.end.gone else 'capture'} ends", INFO)
+        return Remark(f"{text}; then the {'capture' if connection.end.by is None else 'connection'} ends", INFO)
     return text if opcode != kinds.NOOP else None  # of those DCP511 says so
 
 
