@@ -163,7 +163,7 @@ class Clients:
 
         def keys(stream: Stream) -> Iterator[Hashable]:
             yield from ((owner, stream.vbucket) for owner in of(stream.connection))
-            yield _consumer_key(stream.connection, stream)
+            yield place_of(stream.connection, stream)
 
         return _index(self._ledger.streams, keys)
 
@@ -208,7 +208,7 @@ class Clients:
         if after_ns is None:
             return None if here is None else Reopening(here, here.traffic.first_ns)
         if here is None:  # one that was captured as requested before the end of this one, and again since
-            place = self._of_consumers(_consumer_key(stream.connection, stream))
+            place = self._of_consumers(place_of(stream.connection, stream))
             here = next((each for each in place.after(after_ns) if each is not stream), None)
         first: Stream | None = None
         granted = here if here is not None and here.reopened else None
@@ -244,7 +244,7 @@ class Clients:
 
     def _was_open(self, connection: ConnectionState, stream: Stream, at_ns: int) -> bool:
         """Return whether a stream in the same place was open on a connection at a time."""
-        latest = next(iter(self._of_consumers(_consumer_key(connection, stream)).before(at_ns, at_ns)), None)
+        latest = next(iter(self._of_consumers(place_of(connection, stream)).before(at_ns, at_ns)), None)
         return latest is not None and _open_at(latest, at_ns)
 
     # -- continued by a client that was restarted, and has other ids since -----------------------------------
@@ -393,8 +393,8 @@ class Clients:
 # -- when a stream began, was granted, requested, open, over --------------------------------------------
 
 
-def _consumer_key(connection: ConnectionState, stream: Stream) -> Hashable:
-    """Return what the streams of a connection are kept by that are in the place of a stream."""
+def place_of(connection: ConnectionState, stream: Stream) -> Hashable:
+    """Return the key of a connection's streams that have the vbucket and the stream id of a stream."""
     return connection.number, stream_key(stream.vbucket, stream.stream_id)
 
 

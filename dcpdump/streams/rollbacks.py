@@ -14,9 +14,9 @@ from dcpdump.spec.names import FROM_LATEST, IGNORE_PURGED, STRICT_UUID
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.startup import dataclass
 from dcpdump.streams.causes import CARVED, Reason, Unknown
-from dcpdump.streams.clients import FURTHER, Clients, Timeline, indexed
+from dcpdump.streams.clients import FURTHER, Clients, Timeline, indexed, place_of
 from dcpdump.streams.failover_logs import Log, Moment, Purge, Purged, moment
-from dcpdump.streams.frame_event import NEVER, Entry
+from dcpdump.streams.frame_event import NEVER, Entry, stream_key
 from dcpdump.streams.identity import same, same_by_name, same_or_alike
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.request import Request
@@ -663,8 +663,7 @@ def _retry_keys(attempt: Attempt) -> tuple[Hashable, Hashable]:
     """Return the key of a request's stream, and the key without connection and stream id."""
     request, stream = attempt
     collections = None if request.collections is None else tuple(sorted(request.collections))
-    here = (stream.connection.number, stream.vbucket, stream.stream_id)
-    return here, (stream.vbucket, collections, request.scope, request.end_seqno)
+    return place_of(stream.connection, stream), (stream.vbucket, collections, request.scope, request.end_seqno)
 
 
 # -- resume -------------------------------------------------------------------------------------------
@@ -778,22 +777,19 @@ def branch_of(resumed: Resume | None, request: Request) -> str:
 # -- revocations --------------------------------------------------------------------------------------
 # Which changes a client had to take back, as the server's history goes on without them.
 
-_StreamKey = tuple[int, int]  #: a vbucket and a stream id
-
 
 class Revocations:
-    """The rollbacks to another history of a ledger that is closed, by what they are of."""
+    """The rollbacks to another history of a ledger that is closed, by vbucket and stream id."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self._rollbacks: dict[_StreamKey, list[tuple[Request, Stream]]] = {}
-        for stream in ledger.streams:
-            # Nothing comes between equal rollbacks of one stream.
-            first = {each.rollback: each for each in reversed(stream.requests.rolled_back)}
-            for each in first.values():
-                if _is_of_history(each, stream, ledger):
-                    self._rollbacks.setdefault((stream.vbucket, stream.stream_id), []).append((each, stream))
-        for found in self._rollbacks.values():
-            found.sort(key=lambda each: each[0].answer_frame or 0)
+        found = [
+            Attempt(each, stream)
+            for stream in ledger.streams  # nothing comes between equal rollbacks of one
+            for each in {each.rollback: each for each in reversed(stream.requests.rolled_back)}.values()
+            if _is_of_history(each, stream, ledger)
+        ]
+        found.sort(key=lambda each: each.request.answer_frame or 0)
+        self._rollbacks = indexed(found, lambda each: (stream_key(each.stream.vbucket, each.stream.stream_id),))
 
     def of(self, stream: Stream, frame: int, seqno: int) -> Request | None:
         """Return the request whose rollback revoked what a frame of a stream brought; None where none did.
@@ -801,7 +797,7 @@ class Revocations:
         The client asked for what follows after it, and was sent back to before it. One that was granted from there
         all the same, by an older uuid, has kept it.
         """
-        for request, other in self._rollbacks.get((stream.vbucket, stream.stream_id), ()):
+        for request, other in self._rollbacks.get(stream_key(stream.vbucket, stream.stream_id), ()):
             later = (request.answer_frame or 0) > frame
             if not later or not (request.rollback_seqno or 0) < seqno <= request.start:
                 continue
@@ -820,4 +816,4 @@ def _is_of_history(request: Request, stream: Stream, ledger: Ledger) -> bool:
     found = explain(request, stream, ledger)
     if found.clause is RollbackReason.UNKNOWN:
         return bool(request.rollback_seqno) and found.cause is not WhyUnknown.REQUEST
-    return found.clause in (RollbackReason.SNAPSHOT, RollbackReason.UUID)
+    return found.clause in _OF_UUIDS
