@@ -354,7 +354,24 @@ def _reconnects(evidence: Evidence) -> Iterator[Trouble]:
     for connections in grouped(ended, consumer_of).values():
         chain = _one_after_another(connections)
         if len(chain) >= _MANY:
-            yield _reconnect(chain)
+            numbers = {each.number for each in chain}
+            streams = [stream for stream, _ in evidence.judged if stream.connection.number in numbers]
+            yield _reconnect(chain, _progress_lost(streams))
+
+
+def _progress_lost(streams: Sequence[Stream]) -> str:
+    """Return which streams of one consumer began from one seqno each time, though more had come, in words."""
+    found: list[tuple[int, int, int]] = []
+    for (vbucket, _), same in grouped(streams, lambda each: (each.vbucket, each.stream_id)).items():
+        starts, highs = {_start(each) for each in same}, [each.seqnos.high or 0 for each in same]
+        (start, *others) = starts
+        if len(same) >= _MANY and not others and start is not None and min(highs) > start:
+            found.append((vbucket, start, min(highs)))
+    if not found:
+        return ""
+    vbucket, start, high = found[0]
+    more = f", and so were {counted(len(found) - 1, 'more stream')}" if len(found) > 1 else ""
+    return f"; vb {vbucket} was requested from seqno {start} each time, though it had come up to {high}{more}"
 
 
 def _reopened(evidence: Evidence) -> Iterator[ConnectionState]:
@@ -381,7 +398,7 @@ def _one_after_another(connections: Iterable[ConnectionState]) -> list[Connectio
     return chain
 
 
-def _reconnect(chain: list[ConnectionState]) -> Trouble:
+def _reconnect(chain: list[ConnectionState], progress_lost: str) -> Trouble:
     first, last = chain[0], chain[-1]
     lasting = span((last.end.ts_ns or 0) - (first.first_ns or 0))
     lasted = span(int(median((each.end.ts_ns or 0) - (each.first_ns or 0) for each in chain)))
@@ -396,7 +413,7 @@ def _reconnect(chain: list[ConnectionState]) -> Trouble:
         f"{first.server_address or 'a server'} ended one after another in {lasting}, with streams open that were "
         "requested again",
         Command("conns", connections=_listed(numbers)),
-        f"a connection lasted {lasted} (median); {how}{why}",
+        f"a connection lasted {lasted} (median); {how}{why}{progress_lost}",
         "reconnects",
         len(chain),
         numbers,
