@@ -498,7 +498,7 @@ def _say(one: ConnectionState, other: ConnectionState) -> bool:
     """Return whether two connections of one consumer both say who it is."""
     mine, theirs = one.identity, other.identity
     named = mine.family is not None and theirs.family is not None
-    return one is other or named or (mine.client_id is not None and theirs.client_id is not None)
+    return named or (mine.client_id is not None and theirs.client_id is not None)
 
 
 def _names_itself(stream: Stream, other: Stream) -> bool:

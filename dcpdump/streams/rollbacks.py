@@ -748,11 +748,8 @@ def received_from(request: Request, stream: Stream, ledger: Ledger) -> int | Non
 
 def _is_granted_with(request: Request, uuid: int, log: Sequence[Entry]) -> bool:
     """Return whether a failover log has a request stand with another uuid, from its start and nothing above that."""
-    wanted = asked(request)
-    if wanted is None:
-        return False
-    mended = wanted._replace(uuid=uuid, low=request.start, high=request.start)
-    return any(entry.uuid == uuid for entry in log) and compared(mended, log).clause is None
+    wanted, start = asked(request), request.start
+    return wanted is not None and compared(wanted._replace(uuid=uuid, low=start, high=start), log).clause is None
 
 
 def _log(rollback: Rollback, ledger: Ledger) -> tuple[Entry, ...]:
