@@ -330,9 +330,6 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     if before is not None:
         before.replaced |= before.alive
         stream.follow(before)
-    if stream.granted and connection.has_gaps:  # which of its requests each answer is for is unknown
-        stream.marker = stream.snapshot = stream.seqnos.floor = None
-        stream.gaps = stream.gaps._replace(times=stream.gaps.times + 1)
     key = stream_key(stream.vbucket, stream.stream_id)
     stream.granted = True
     if connection.noops.due_ns is None:
