@@ -24,7 +24,7 @@ class BlockPosition(NamedTuple):
 
     begins: CapturePosition
     packets: int
-    last_ns: int  #: of the last packet: another one there is sign of another content
+    last_ns: int  #: of the last packet: if it has another time later, the file was changed
 
 
 class Packets(Sequence[Packet]):
@@ -78,27 +78,27 @@ class Block:
 
     @property
     def data(self) -> bytes:
-        """The bytes of all packets."""
+        """Return the bytes of all packets."""
         return self.batch.data
 
     @property
     def files(self) -> list[str]:
-        """The files of the packets."""
+        """Return the files of the packets."""
         return self.batch.files
 
     @cached_property
     def numbers(self) -> "Array":
-        """The number of each packet in its file."""
+        """Return the number of each packet in its file."""
         return _column(self.batch.numbers)
 
     @cached_property
     def ts_ns(self) -> "Array":
-        """The time of each packet in ns; NO_TIME where it has none."""
+        """Return the time of each packet in ns; NO_TIME where it has none."""
         return _column(self.batch.times)
 
     @cached_property
     def file(self) -> "Array":
-        """The index in ``files`` of each packet's file."""
+        """Return the index in ``files`` of each packet's file."""
         return _column(self.batch.file)
 
     @cached_property
@@ -110,13 +110,13 @@ class Block:
 
     @cached_property
     def rises(self) -> bool:
-        """Whether all packets have times, and these never go back."""
+        """Return whether all packets have times, and these never go back."""
         times = self.batch.times
         return NO_TIME not in times[:1] and sorted(times) == times
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
-        """The earliest and the latest time of its packets; None if none has a time."""
+        """Return the earliest and the latest time of its packets; None if none has a time."""
         times = self.batch.times
         if self.rises:
             return (times[0], times[-1]) if times else None
@@ -125,11 +125,11 @@ class Block:
 
     @property
     def begins_ns(self) -> int | None:
-        """The time of the first packet with a time."""
+        """Return the time of the first packet with a time."""
         return next((ts for ts in self.batch.times if ts != NO_TIME), None)
 
     def move(self, ns: int) -> None:
-        """Move the times of all packets. Where they can be read again they have their own."""
+        """Add to the times of all packets. The block cannot be read again then, as the file has the old times."""
         if ns:
             self.position = None
             self.batch.times = [ts if ts == NO_TIME else ts + ns for ts in self.batch.times]
@@ -187,7 +187,7 @@ def blocks(
     runs: list[PlainRun] = []
     have = 0
     for each in packets:
-        # The packets taken are in the next block: none waits for the block after that.
+        # All packets so far are in the next block: none waits for the one after it.
         if isinstance(each, PlainRun):
             if held:
                 held += map(each.packet, range(len(each)))
@@ -199,8 +199,8 @@ def blocks(
             runs = []
             held.append(each)
             have += len(each[3])
-        # A run is shorter than what was read by a part of a record. What is behind the last one may be damage, which
-        # is not looked at unless more packets are requested.
+        # A run ends before a record that was read in part. Behind the last run there may be damage, which is not read
+        # unless more packets are requested.
         enough = want if held else want - PACKET_USUAL
         if have >= enough or len(held) >= BLOCK_PACKETS or (isinstance(each, PlainRun) and not each.sound):
             yield gathered(held) if held else joined(runs)
@@ -290,7 +290,7 @@ class TimeSpan:
 
 
 class PacketsUntil:
-    """A cutter that drops packets later than a time; each by its own time, also where the clock goes back.
+    """A cutter that drops packets later than a time, each by its own time, even if the clock goes back.
 
     ``end``: returns the last time (ns) to keep, given the time of the capture's first packet.
     """

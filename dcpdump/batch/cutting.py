@@ -25,8 +25,8 @@ MOST_WEIGHT: Final = 8_192
 class Cutting:
     """A cutter of segments into ``frames``; ``involved``: the conversations of these, by number.
 
-    ``conversations``: a Dissector's, by connection number. ``begun``: the weight of the frames removed by ``begin``,
-    which counts until it is set again. ``most``: the weight of all frames at which it is full.
+    ``conversations``: a Dissector's, by connection number. ``most``: the weight of frames at which it is full; those
+    that ``begin`` removed count as ``begun``, until the owner sets that to 0.
     """
 
     __slots__ = ("_conversations", "_most", "_reach", "_tally", "begun", "frames", "involved")

@@ -82,28 +82,28 @@ class Headers:
 
     @property
     def key_at(self) -> Array:
-        """The offset of the key in each frame."""
+        """Return the offset of the key in each frame."""
         return HEADER_LENGTH + self.framing + self.extras
 
     @property
     def value(self) -> Array:
-        """How many bytes the lengths in each header leave for the value; negative where they contradict each other."""
+        """Return how many bytes each header leaves for the value; negative where its lengths contradict each other."""
         return self.body - self.framing - self.extras - self.key
 
     @property
     def status(self) -> Array:
-        """The statuses of responses, in the field that is the vbucket of requests."""
+        """Return the statuses of responses, in the field that is the vbucket of requests."""
         return self.vbucket_or_status
 
     @property
     def response(self) -> Array:
-        """A mask of the responses, by their magic."""
+        """Return a mask of the responses, by their magic."""
         found: Array = RESPONSE[self.magic]
         return found
 
     @property
     def server(self) -> Array:
-        """A mask of the server's own requests and their responses, whose opcodes are others."""
+        """Return a mask of the server's own requests and their responses, whose opcodes are others."""
         found: Array = _SERVER[self.magic]
         return found
 
@@ -190,7 +190,7 @@ class Numbers(Generic[T]):
 
     @property
     def all(self) -> list[T]:
-        """The objects, in the order of their numbers."""
+        """Return the objects, in the order of their numbers."""
         return list(self._numbers)
 
     def number(self, thing: T) -> int:
@@ -246,36 +246,36 @@ class FrameBatch:
 
     @property
     def view(self) -> Array:
-        """The bytes as an array."""
+        """Return the bytes as an array."""
         return np.frombuffer(self.data, np.uint8)
 
     # -- columns that are made of rows and bytes when somebody asks for them ----------------------------
 
     @cached_property
     def start(self) -> Array:
-        """The offset of each frame in ``data``."""
+        """Return the offset of each frame in ``data``."""
         starts: Array = self.row & (1 << START_BITS) - 1
         return starts
 
     @cached_property
     def plan(self) -> Array:
-        """The number of each frame's plan; -1 without one."""
+        """Return the number of each frame's plan; -1 without one."""
         plans: Array = (self.row >> START_BITS & (1 << PLAN_BITS) - 1) - 1
         return plans
 
     @cached_property
     def header(self) -> Headers:
-        """The headers."""
+        """Return the headers."""
         return Headers.of(records_at(self.view, HEADER, self.start))
 
     @cached_property
     def groups(self) -> list[Group]:
-        """The frames of each plan."""
+        """Return the frames of each plan."""
         return groups_of(self.plan, self.view, self.start, self.header)
 
     @cached_property
     def keys(self) -> Keys:
-        """The keys of frames with a plan."""
+        """Return the keys of frames with a plan."""
         size = self.row >> ID_BITS & ID_MASK
         start, length = self.start + self.header.key_at, self.header.key
         split = _KEYED[self.plan] & (length > 0) & self.knows(SPLIT)
@@ -298,7 +298,7 @@ class FrameBatch:
 
     @property
     def end(self) -> Array:
-        """The offset in its direction of each frame's end, or of the end of its captured bytes."""
+        """Return the offset in its direction of each frame's end, or of the end of its captured bytes."""
         ends: Array = self.offset + self.length
         for row, raw in self.odd.items():
             ends[row] = raw.offset + len(raw.data)

@@ -46,8 +46,8 @@ def carved(healths: Iterable[Health]) -> dict[str, int]:
 class CaptureBlocks:
     """The packets of one capture in blocks, plain ones many at once. Each byte is read once.
 
-    ``at``: the place after the blocks so far; initially where to begin, None for the beginning; None again at the end.
-    A block has a place of its own if it can be read again without the bytes before it.
+    ``at``: the position after the blocks so far: first the one to begin at (None: the beginning), None at the end. A
+    block has a position of its own if it can be read again without the bytes before it.
     """
 
     def __init__(self, capture: Capture, size: BlockSize, at: CapturePosition | None = None) -> None:
@@ -84,7 +84,7 @@ class Begun(NamedTuple):
 
 
 class TimelinePosition(NamedTuple):
-    """The position of the next packet in a capture of a timeline: a place, and how many packets to skip from there."""
+    """The position of the next packet in a capture of a timeline, and how many packets to skip from there."""
 
     name: str
     last_ns: int  #: of the packet before it, or of the capture's beginning

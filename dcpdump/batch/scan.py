@@ -77,7 +77,7 @@ UNDERLYING: Final = 1 << 55
 ID_BITS: Final = 56
 ID_MASK: Final = 7
 
-#: Evidence on whether keys of a connection have a collection id: certain; a key has none; a key is no text.
+#: Evidence on whether keys of a connection have a collection id: certain; a key has none; a key begins with no text.
 _CERTAIN: Final = 1
 _UNFIT: Final = 2
 _TELLS: Final = 4

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 VBUCKETS = 1 << 16
 _STEPS = 4096  #: of time, at most
 _EXACT = 1000  #: values up to here are kept as they are
-_ENDS = 4096  #: bytes of memory for each direction that has a row: a fourth of them it may take itself
-_TEXTS = 16  #: the names of clients may take one in so many bytes of memory
+_ENDS = 4096  #: bytes of memory for each direction that has a row; the row may take a fourth of them
+_TEXTS = 16  #: the names of clients may take this part of the memory: one byte of so many
 _SECOND = 1_000_000_000
 
 #: (server opcode, opcode, response)
@@ -70,22 +70,22 @@ class TimedAmount(Amount):
     last_ns: int | None = None
 
     def at(self, first_ns: int, last_ns: int) -> None:
-        """Take times at which frames came."""
+        """Note the times of the first and the last of some frames."""
         self.first_ns = first_ns if self.first_ns is None else min(self.first_ns, first_ns)
         self.last_ns = last_ns if self.last_ns is None else max(self.last_ns, last_ns)
 
 
 @dataclass(slots=True)
 class Client:
-    """Who the client of a connection is, as far as its set-up was captured."""
+    """The client of a connection, as far as its set-up was captured."""
 
     name: str | None = None  #: of DCP_OPEN
     agent: str | None = None  #: of HELLO
     bucket: str | None = None  #: that was selected
-    asked: tuple[int, str | None] = 0, None  #: the frame that asked for a bucket last, and for which
+    asked: tuple[int, str | None] = 0, None  #: the last request for a bucket: its frame, and the bucket
 
     def learn(self, record: Record) -> int:
-        """Learn from a frame of the set-up, and return how many letters there are to remember."""
+        """Learn from a frame of the set-up, and return how many characters of text it had."""
         frame, opcode = record.frame, record.frame.header.opcode
         if frame.magic.server:
             return 0
@@ -129,7 +129,7 @@ class Distribution:
 
     @property
     def count(self) -> int:
-        """How many values there were."""
+        """Return how many values there were."""
         return self._counts.total()
 
     def percentile(self, percent: float) -> int:
@@ -193,7 +193,7 @@ class Statistics:
     gaps: int = 0  #: frames that came right after lost or skipped bytes
     keys: "HotKeys | None" = None  #: where they are requested,
     documents: "Sequence[HotKey]" = ()  #: and those of them that are to be shown
-    _letters: int = 0  #: of names of clients
+    _letters: int = 0  #: of the names of clients
 
     def learn_clients(self, batch: FrameBatch) -> None:
         """Learn from the frames of a batch, counted or not, who the clients of connections are."""

@@ -252,7 +252,7 @@ class Capture:
     ) -> None:
         self.name = path
         self.health = Health(path)
-        self.moved_ns = 0  #: by so much its times are moved where it is read in blocks, so that clocks agree
+        self.moved_ns = 0  #: added to its times where it is read in blocks, so that clocks agree
         self._salvage = salvage
         self._follow = follow
         self._source = source
@@ -261,7 +261,7 @@ class Capture:
         self.rereadable = not follow and (source is not None or _is_regular(path))
         self._window: SourceWindow | None = None
         self._reader: Pcap | Pcapng | None = None
-        self.packed = False  #: it is compressed: to enter it at a place, all before that is decompressed
+        self.packed = False  #: it is compressed: to continue at a position, everything before is decompressed
         self._followed: FollowedFile | None = None
         self._state: PcapState | SectionState | None = None  # the state to continue reading from; None: a header
         self._open()
@@ -301,7 +301,7 @@ class Capture:
         return window is not None and window.arrives and header is not None and header.plain
 
     def arriving(self, size: int) -> Iterator[PlainRun | None]:
-        """Yield runs of a pipe's plain pcap as they arrive, up to the first packet that is not plain; None while none.
+        """Yield runs of a pipe's plain pcap as they arrive, up to a packet that is not plain; None if nothing came.
 
         ``size``: the most bytes of a run. ``remaining`` yields the packets after them.
         """
@@ -324,7 +324,7 @@ class Capture:
                     yield None
 
     def enter(self, position: CapturePosition) -> None:
-        """Continue at a place: ``remaining`` and ``runs`` then yield from there. A pipe stays where it is."""
+        """Continue at a position: ``remaining`` and ``runs`` then yield from there. A pipe goes on where it is."""
         self._begin()
         if not self.rereadable or not position.offset:
             return
@@ -401,7 +401,7 @@ class Capture:
 
     @property
     def position(self) -> CapturePosition | None:
-        """Return the place after the last packet yielded; None at the end, or before the beginning."""
+        """Return the position after the last packet yielded; None at the end, or before the beginning."""
         if self._window is None:
             return None
         state = self._state if self._reader is None else self._reader.state

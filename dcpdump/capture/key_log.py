@@ -40,23 +40,23 @@ class _KeyLogFile:
 
     @property
     def regular(self) -> bool:
-        """Whether it is an ordinary file."""
+        """Return whether it is an ordinary file."""
         return stat.S_ISREG(self._status.st_mode)
 
     @property
     def open_to_others(self) -> str:
-        """The octal mode of an ordinary file that others may read; else empty."""
+        """Return the octal mode of an ordinary file that others may read; else empty."""
         mode = stat.S_IMODE(self._status.st_mode)
         return f"{mode:04o}" if self.regular and mode & 0o044 else ""
 
     @property
     def refused(self) -> int:
-        """How many lines are not valid."""
+        """Return how many lines are not valid."""
         return self._log.refused if self._log else 0
 
     @property
     def accepted(self) -> int:
-        """How many lines hold a secret."""
+        """Return how many lines hold a secret."""
         return self._log.accepted if self._log else 0
 
     def read(self, secrets: Secrets) -> None:

@@ -56,7 +56,7 @@ class PlainRun:
         self.links: list[int] = []  #: link types
         self.interfaces: list[int] = []  #: of a pcapng
         self.stop = at  #: where the first record after these begins
-        self.sound = True  #: that may be plain as well: more of it is to come
+        self.sound = True  #: that record may be plain too, once more of it has come
         self._head = SIZE  #: bytes of a record before its packet
         self._big = False  #: numbers are big-endian
         self._wires: list[int] = []  #: of joined runs: bytes on the wire

@@ -211,7 +211,7 @@ class SourceWindow:
 
     def __init__(self, source: ByteSource, base: int = 0, ahead: int = 0) -> None:
         self._source = source
-        #: Where bytes may take long: waits so many seconds at most, and returns whether ``read`` would not wait.
+        #: Waits so many seconds at most, and returns whether ``read`` would not wait; None where bytes never take long.
         self._arriving: Callable[[float], bool] | None = getattr(source, "ready", None)
         self.ended = False  #: whether all bytes of the source are in memory, or were
         self.failure = ""

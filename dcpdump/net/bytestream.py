@@ -46,7 +46,7 @@ class _SenderState:
 
     @property
     def in_vain(self) -> bool:
-        """Whether the sender repeats bytes, and no answer comes."""
+        """Return whether the sender repeats bytes, and no answer comes."""
         return self.repeats >= _MANY and self.last_ns - self.first_ns >= _LONG_NS
 
     def repeat(self, ts_ns: int) -> bool:
@@ -150,27 +150,27 @@ class ByteStream(Reassembly):
 
     @property
     def held(self) -> int:
-        """How many bytes of memory waiting and remembered bytes take."""
+        """Return how many bytes of memory waiting and remembered bytes take."""
         return self._backlog.cost + self._aside + self._history.size
 
     @property
     def begun(self) -> bool:
-        """Whether the beginning of the stream is known."""
+        """Return whether the beginning of the stream is known."""
         return self._base is not None
 
     @property
     def indifferent(self) -> bool:
-        """Whether an acknowledgement of the other side only changes ``last_ack``, since nothing waits for it."""
+        """Return whether nothing waits for an acknowledgement of the other side: it only changes ``last_ack``."""
         return self.ready >= 0 or (self._base is None and not self.answers and self._first_ack is not None)
 
     @property
     def offsets_are_final(self) -> bool:
-        """Whether ``offset_of`` is final for all segments so far."""
+        """Return whether ``offset_of`` is final for all segments so far."""
         return self._base is not None and not self._gathering and self._stray is None
 
     @property
     def fin_is_missing(self) -> bool:
-        """Whether a FIN that was not captured follows the delivered bytes: one byte more is acknowledged."""
+        """Return whether one byte more than was delivered is acknowledged: a FIN that was not captured."""
         if self._fin is not None or self._base is None or self.last_ack == _NEVER:
             return False
         return self.offset_of(self.last_ack) == self.offset + 1

@@ -59,8 +59,8 @@ class ConnectionSide:
         self.direction_id = 2 * connection.number + direction
         self.stream = stream
         self.other = self
-        self.ahead = False  # it acknowledged bytes before they were captured: reported once, not kept in states
-        self.fin_ack = 0  # what its first FIN acknowledges: not kept in states either
+        self.ahead = False  # it acknowledged bytes before they were captured: reported once, in no state
+        self.fin_ack = 0  # what its first FIN acknowledges: in no state either
         self.fin_ns: int | None = None  # when that came
         self.scheduled = False  # whether a check of its deadline is scheduled
         self.syns: tuple[int, ...] = ()  # the times of its SYNs, the first and the last
@@ -94,13 +94,13 @@ class ConnectionSide:
 
     @property
     def over(self) -> bool:
-        """Whether both directions ended, or the connection was reset: only late packets can follow."""
+        """Return whether both directions ended, or the connection was reset: only late packets can follow."""
         stream, other = self.stream, self.other.stream
         return (stream.ended and other.ended) or stream.reset_at is not None or other.reset_at is not None
 
     @property
     def is_captured(self) -> bool:
-        """Whether segments of this direction are captured: at least one that acknowledges was."""
+        """Return whether a segment of this direction with an acknowledgement was captured."""
         return self.stream.sender.shut >= 0
 
     def brings_nothing(self, segment: Segment) -> bool:
@@ -224,7 +224,7 @@ class Connections:
 
     @property
     def held(self) -> int:
-        """How many bytes of memory all directions take. Costs a step for each direction."""
+        """Return how many bytes of memory all directions take, which are added up one by one."""
         return sum(side.stream.held for side in self.halves.values())
 
     def find(self, key: bytes) -> tuple[Connection, int, ByteStream] | None:
@@ -298,12 +298,12 @@ class Connections:
 
     @property
     def due(self) -> int | None:
-        """The capture time of the next deadline of a direction; None without any."""
+        """Return the capture time of the next deadline of a direction; None without any."""
         return self._deadlines[0][0] if self._deadlines else None
 
     @property
     def budget(self) -> int:
-        """How many bytes may come until the memory is to be added up."""
+        """Return how many bytes may come until the memory is to be added up."""
         return self._weigh_after - self._unweighed
 
     def use(self, connection: Connection) -> None:

@@ -81,7 +81,7 @@ class Counters:
 
     @property
     def mostly_repeated(self) -> bool:
-        """Whether so much came again as where all of it was captured twice."""
+        """Return whether as much came again as in a capture that has all packets twice."""
         return bool(self.retransmitted_bytes) and self.retransmitted_bytes * 5 >= self.payload_bytes * 2
 
     @property
@@ -203,7 +203,7 @@ def _captured_twice(then: int | None, now: int | None, limits: Limits) -> bool:
 
 
 def _is_twin(balance: Counters, history: RetransmitWindow, start: int, data: bytes, seen: Seen, limits: Limits) -> bool:
-    """Whether exactly this was delivered a moment ago; where it was earlier, count after which time it came again."""
+    """Return whether exactly this was delivered a moment ago; if it was earlier, count how long ago."""
     piece = history.find(start, data)
     if piece is None or _captured_twice(piece.ts_ns, seen.ts_ns, limits):
         return piece is not None

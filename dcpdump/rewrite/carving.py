@@ -238,7 +238,7 @@ class Carving:
 
     @property
     def chosen(self) -> set[int]:
-        """The numbers of the connections with chosen packets."""
+        """Return the numbers of the connections with chosen packets."""
         return set(self._needs)
 
     def choice(self) -> _PacketChoice:

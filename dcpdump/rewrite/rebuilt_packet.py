@@ -83,7 +83,7 @@ _PLAIN_LINKS = frozenset((0, 9, 12, 14, 50, 51, 101, 104, 108, 109, 166, 204, 22
 
 
 def conceal_packet(packet: Packet, body: HeaderOffsets, payload: bytes, addresses: Addresses | None) -> bytes:
-    """Return the packet with ``payload`` after its last header; in a fragment, as all its payload.
+    """Return the packet with ``payload`` after its last header; a fragment has it as its whole payload.
 
     With ``addresses``, its addresses are replaced too.
     """

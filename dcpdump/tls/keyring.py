@@ -35,7 +35,7 @@ _OPENERS: Final = 64
 
 
 class Key(NamedTuple):
-    """The identity of a key: the secret that it was made from, without that secret."""
+    """The identity of a key: which secret it was made from, and how, without the secret itself."""
 
     random: bytes
     label: str
@@ -57,7 +57,7 @@ class Terms:
 
     @property
     def version(self) -> int:
-        """The version, 0 before the server chose it."""
+        """Return the version, 0 before the server chose it."""
         return self.server.version if self.server else 0
 
 
@@ -72,7 +72,7 @@ class Keyring:
 
     @property
     def random(self) -> bytes:
-        """The client's random; empty without its hello."""
+        """Return the client's random; empty without its hello."""
         return self.terms.client.random if self.terms.client else b""
 
     def known(self) -> bool:

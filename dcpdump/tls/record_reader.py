@@ -52,7 +52,7 @@ class Parties:
 
     @property
     def terms(self) -> Terms:
-        """The content of the last hellos."""
+        """Return the content of the last hellos."""
         return self.ring.terms
 
     @property

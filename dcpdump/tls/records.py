@@ -39,17 +39,17 @@ class TlsRecord(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset of its end in its direction."""
+        """Return the offset of its end in its direction."""
         return self.offset + HEAD + len(self.body)
 
     @property
     def kind(self) -> int:
-        """The type in its header."""
+        """Return the type in its header."""
         return self.head[0]
 
     @property
     def there(self) -> int:
-        """How many of its bytes were captured."""
+        """Return how many of its bytes were captured."""
         return HEAD + len(self.body) - sum(end - start for start, end in self.holes)
 
 
@@ -85,17 +85,17 @@ class RecordCutter:
 
     @property
     def held(self) -> int:
-        """How many bytes wait for the rest of a record, lost ones included."""
+        """Return how many bytes wait for the rest of a record, lost ones included."""
         return len(self._data) - self._at
 
     @property
     def weight(self) -> int:
-        """How many bytes of memory they take."""
+        """Return how many bytes of memory they take."""
         return self.held + _MARK * len(self._marks) if self.held else 0
 
     @property
     def steady(self) -> bool:
-        """Whether the held bytes are the beginning of a record, without a hole."""
+        """Return whether the held bytes are the beginning of a record, without a hole."""
         return not (self.searching or self._holes)
 
     def feed(self, data: bytes, seen: Seen) -> None:
@@ -309,7 +309,7 @@ class ServerHello:
 
     @property
     def retry(self) -> bool:
-        """Whether it requests another client hello."""
+        """Return whether it requests another client hello."""
         return self.random == RETRY
 
 

@@ -93,7 +93,7 @@ class Secrets:
 
     @property
     def logs(self) -> int:
-        """How many key logs and blocks of secrets were added."""
+        """Return how many key logs and blocks of secrets were added."""
         return len(self._logs)
 
     def begin_log(self, name: str) -> None:

@@ -90,7 +90,7 @@ class Joining:
 
     @property
     def spent(self) -> int:
-        """The cost of the numbers tried so far."""
+        """Return the cost of the numbers tried so far."""
         return EFFORT - self._left + _SLOW_EFFORT - self._slow_left
 
     def try_record(self, record: TlsRecord, partner: Key | None) -> "_JoinedLate | None":
@@ -238,17 +238,17 @@ class Side:
 
     @property
     def held(self) -> int:
-        """How many bytes of memory waiting bytes take."""
+        """Return how many bytes of memory waiting bytes take."""
         return self.cutter.weight + self.queued + _COST * len(self.queue) + sum(len(e.data) for e in self.early or ())
 
     @property
     def in_step(self) -> bool:
-        """Whether the position of the next record is known."""
+        """Return whether the position of the next record is known."""
         return not self.lost and not self.unknown
 
     @property
     def steady(self) -> bool:
-        """Whether many records can be decrypted at once."""
+        """Return whether many records can be decrypted at once."""
         return (
             self.opener is not None
             and self.in_step

@@ -412,7 +412,7 @@ class Unsealer:
 
     @property
     def held(self) -> int:
-        """The memory that waiting bytes take."""
+        """Return the memory that waiting bytes take."""
         return sum(side.held for side in self._present)
 
     @property
@@ -423,17 +423,17 @@ class Unsealer:
 
     @property
     def opened(self) -> bool:
-        """Whether any record was decrypted."""
+        """Return whether any record was decrypted."""
         return any(side.opened for side in self._present)
 
     @property
     def likely(self) -> bool:
-        """Whether it is probably TLS, without other evidence."""
+        """Return whether it is probably TLS, without other evidence."""
         return self.certain or sum(side.cutter.chained for side in self._present) > 1
 
     @property
     def certain(self) -> bool:
-        """Whether it is TLS: a hello was read, a record decrypted, or many records follow one another."""
+        """Return whether it is TLS: a hello was read, a record decrypted, or many records follow one another."""
         return self._parties.greeted or self.opened or any(s.cutter.chained >= _CHAIN for s in self._present)
 
     def report(self) -> TlsReport:

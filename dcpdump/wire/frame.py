@@ -57,7 +57,7 @@ class Header(NamedTuple):
 
     @property
     def key_at(self) -> int:
-        """Where in the frame the key begins."""
+        """Return where in the frame the key begins."""
         return HEADER_LENGTH + self.framing_length + self.extras_length
 
     @property

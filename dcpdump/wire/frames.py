@@ -22,8 +22,9 @@ _KIND: Final = bytes([(1 + MAGICS[byte].flexible) if byte in MAGICS else 0 for b
 _LISTING: Final = bytes(
     [any(each.known and not each.collection_key for each in (find(op), find(op, server=True))) for op in range(256)]
 )
-#: A longer value counts as a list: so many bytes of it need as much memory as one frame.
+#: A longer value counts as a list.
 _LONG: Final = 64
+#: So many bytes of a list need as much memory as one frame.
 _BYTES: Final = 8
 #: So many decompressed bytes need as much memory as one byte of a list.
 _TEXT: Final = 64

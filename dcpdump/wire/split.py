@@ -33,14 +33,14 @@ class PendingBytes:
         self.data = bytearray()
         self.offset = 0  #: of the first byte
         self.marks: list[tuple[int, Where]] = []  #: where the bytes up to an offset came from
-        self.least = 0  #: of the packets that brought the bytes before this offset, only the last is needed
+        self.least = 0  #: only the last of the packets that brought the bytes before this offset is needed
         self.holes: list[Span] = []  #: lost bytes, as places in ``data``
         self.hole_bytes = 0  #: all of them together
         self.segment = True  #: the first byte is that of a segment
 
     @property
     def weight(self) -> int:
-        """The memory that the bytes and their packets take; of one-byte segments the packets cost more."""
+        """Return the memory that the bytes and their packets take; of one-byte segments the packets cost more."""
         return len(self.data) + _MARK * len(self.marks) + _HOLE * len(self.holes)
 
     def add(self, data: bytes, where: Where) -> None:
@@ -234,17 +234,17 @@ class FrameSplitter:
 
     @property
     def in_step(self) -> bool:
-        """Whether frame boundaries are known."""
+        """Return whether frame boundaries are known."""
         return self._state in (CUT, PASS)
 
     @property
     def held(self) -> int:
-        """The bytes that wait here for the rest of a frame, lost ones in it included."""
+        """Return the bytes that wait here for the rest of a frame, lost ones in it included."""
         return len(self._pending.data)
 
     @property
     def weight(self) -> int:
-        """The memory that these take."""
+        """Return the memory that these take."""
         return self._pending.weight
 
     def begin(self, offset: int) -> None:
@@ -262,7 +262,7 @@ class FrameSplitter:
 
     @property
     def ready(self) -> bool:
-        """Whether ``cut_many`` may be called: boundaries are known, nothing is doubtful, and no held byte was lost."""
+        """Return whether ``cut_many`` may be called: boundaries are known, and no held byte was lost."""
         return self._state == CUT and not (self._pending.holes or self._confidence or self.foreign)
 
     def cut_many(self, pieces: list[bytes], frames: Frames, direction_id: int) -> int:
@@ -296,7 +296,7 @@ class FrameSplitter:
 
     @property
     def offset(self) -> int:
-        """The offset of the first byte that is held, or of the next."""
+        """Return the offset of the first byte that is held, or of the next."""
         return self._pending.offset
 
     def pass_by(self, size: int) -> None:
