@@ -86,25 +86,6 @@ _TURNS = 3
 class Conversation:
     """One connection: a session shared by two splitters."""
 
-    __slots__ = (
-        "before",
-        "begun",
-        "connection",
-        "counted",
-        "disagrees",
-        "ended",
-        "ends",
-        "framed",
-        "lost",
-        "names",
-        "protocol",
-        "session",
-        "sources",
-        "splitters",
-        "suspect",
-        "tls",
-    )
-
     def __init__(self, connection: Connection, session: Session) -> None:
         self.connection = connection
         self.session = session

@@ -255,7 +255,7 @@ def runs_of(frames: Frames, singles: list[int], *, with_rules: bool) -> list[Row
             if at == single or not kind:
                 runs.end(at)
                 opaque = -1
-                runs.stand(at, start, 0 if at == single else length, ts)
+                runs.add_single(at, start, 0 if at == single else length, ts)
                 leads = timed and not with_rules and at != single and data[start + 1] == DCP_SNAPSHOT_MARKER
                 lead = start if leads else -1
                 if at == single:
@@ -319,25 +319,6 @@ def singles_of(frames: Frames, begin: int, end: int) -> list[SingleFrame]:
 class _Runs:
     """The runs found so far, and the one that may continue."""
 
-    __slots__ = (
-        "_begin",
-        "_bytes",
-        "_data",
-        "_direction_id",
-        "_first",
-        "_first_ns",
-        "_frames",
-        "_high",
-        "_last",
-        "_last_ns",
-        "_low",
-        "_marker_size",
-        "_pause",
-        "_size",
-        "_snapshot",
-        "found",
-    )
-
     def __init__(self) -> None:
         self.found: list[RowRun | SingleFrame] = []
         self._data = b""
@@ -361,7 +342,7 @@ class _Runs:
         """Continue with the bytes of another direction; there must be no open run."""
         self._data, self._direction_id = data, direction_id
 
-    def stand(self, row: "i64", start: "i64", length: "i64", ts: "i64") -> None:
+    def add_single(self, row: "i64", start: "i64", length: "i64", ts: "i64") -> None:
         """Add a single frame, with ``length`` of its bytes."""
         kept = self._data[start : start + length]
         self.found.append(_row(SingleFrame, (row, self._direction_id, ts, kept)))

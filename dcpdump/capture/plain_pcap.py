@@ -30,22 +30,6 @@ class PlainRun:
     A plain record is complete and has no oddities; ``read_records`` and ``read_blocks`` say which.
     """
 
-    __slots__ = (
-        "_big",
-        "_head",
-        "_wires",
-        "data",
-        "ends",
-        "file",
-        "first",
-        "interfaces",
-        "links",
-        "sound",
-        "starts",
-        "stop",
-        "times",
-    )
-
     def __init__(self, data: bytes, at: int, file: str, first: int) -> None:
         self.data = data
         self.file = file

@@ -56,19 +56,6 @@ class Segments:
     ``batch``: the batch whose packets bring them, unless they are added one by one.
     """
 
-    __slots__ = (
-        "_origins",
-        "direction_ids",
-        "file",
-        "files",
-        "numbers",
-        "offsets",
-        "pieces",
-        "rows",
-        "singles",
-        "times",
-    )
-
     def __init__(self, batch: Batch | None = None) -> None:
         self.direction_ids: list[int] = []  #: of each piece: twice the number of its connection, plus 0 or 1
         self.offsets: list[int] = []  #: of its first byte in its direction
@@ -182,9 +169,9 @@ def reassemble_plain(connections: Connections, batch: Batch, at: int, out: Segme
         flags: i64 = data[tcp + 13]
         if flags & CONTROL:
             break
-        if side is None or not _stands(side.key, data, key_at, tcp + 4):
+        if side is None or not _is_at(side.key, data, key_at, tcp + 4):
             # Nearly always this is the other side's answer.
-            if side is not None and _stands(side.other.key, data, key_at, tcp + 4):
+            if side is not None and _is_at(side.other.key, data, key_at, tcp + 4):
                 side = side.other
             else:
                 side = connections.halves.get(data[key_at : tcp + 4])
@@ -244,7 +231,7 @@ def reassemble_plain(connections: Connections, batch: Batch, at: int, out: Segme
 _NO_SIDE: ConnectionSide | None = None
 
 
-def _stands(key: bytes, data: bytes, at: "i64", stop: "i64") -> bool:
+def _is_at(key: bytes, data: bytes, at: "i64", stop: "i64") -> bool:
     """Return whether the bytes from ``at`` to ``stop`` are a flow's key, the last ones, which differ most, first."""
     left: i64 = len(key)
     if left != stop - at:

@@ -37,19 +37,6 @@ _MOST: Final = 1 << 30
 class ConnectionSide:
     """One direction of an open connection, and its other side."""
 
-    __slots__ = (
-        "ahead",
-        "connection",
-        "direction",
-        "direction_id",
-        "fin_ack",
-        "fin_ns",
-        "key",
-        "other",
-        "scheduled",
-        "stream",
-        "syns",
-    )
     __deletable__ = ("other",)  # declared for the compiler
 
     def __init__(self, key: bytes, connection: Connection, direction: int, stream: ByteStream) -> None:

@@ -37,26 +37,6 @@ _RATIO: Final = 24
 class Frames:
     """The bytes of frames, one after another, with columns by frame, by packet and by run."""
 
-    __slots__ = (
-        "begins",
-        "bounds",
-        "count",
-        "direction_ids",
-        "fault",
-        "files",
-        "firsts",
-        "gaps",
-        "listing",
-        "need",
-        "odd",
-        "offsets",
-        "packets",
-        "pieces",
-        "size",
-        "times",
-        "weak",
-    )
-
     def __init__(self) -> None:
         self.count = 0  #: how many frames there are
         self.size = 0  #: how many bytes they are

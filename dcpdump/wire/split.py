@@ -188,19 +188,6 @@ class FrameSplitter:
     ``joined_late``: the direction's beginning was not captured, so its first byte may be anywhere in a frame.
     """
 
-    __slots__ = (
-        "_confidence",
-        "_doubtful",
-        "_joining",
-        "_lost",
-        "_need",
-        "_passing",
-        "_pending",
-        "_session",
-        "_state",
-        "foreign",
-    )
-
     def __init__(self, session: Callable[[], Session], *, joined_late: bool = False) -> None:
         self._session = session
         self._state = SEARCH if joined_late else START
