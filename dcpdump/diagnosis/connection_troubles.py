@@ -219,7 +219,7 @@ def noop_troubles(evidence: Evidence, known: frozenset[int]) -> Iterator[Trouble
 
 def loss_troubles(evidence: Evidence) -> Iterator[Trouble]:
     """Yield what is missing of connections, and of the captures themselves."""
-    lossy = [each for each in evidence.connections if each.lossy and not each.carved]
+    lossy = [each for each in evidence.connections if each.losses and not each.carved]
     if lossy:
         yield _lost(evidence, lossy)
     if evidence.damage or evidence.drops:

@@ -325,7 +325,7 @@ class Clients:
         Where nothing was lost, what begins late was merely silent before.
         """
         connections = self._ledger.connections.values()
-        if not any(each.lossy for each in connections):
+        if not any(each.losses for each in connections):
             return {}
         # one that starts late may have been used before
         gaps = ((max(each.last_loss_ns, (each.first_ns or 0) * each.starts_late), each) for each in connections)
@@ -434,7 +434,7 @@ def _name_key(stream: Stream) -> Hashable:
 
 def _began(stream: Stream) -> int:
     """Return when a stream began; of one that was open when the capture began, before everything."""
-    if not stream.requests and stream.number == 1 and not stream.connection.lossy:
+    if not stream.requests and stream.number == 1 and not stream.connection.losses:
         return _BEFORE
     return stream.traffic.first_ns or 0
 
@@ -448,7 +448,7 @@ def _open_at(stream: Stream, ts_ns: int) -> bool:
     """Return whether a stream that began before a time was open then, or requested."""
     if stream.requests and (not stream.granted or (stream.requests[-1].ts_ns or 0) >= ts_ns):
         return False
-    if stream.replaced and stream.connection.lossy and (stream.traffic.last_ns or 0) < ts_ns:
+    if stream.replaced and stream.connection.losses and (stream.traffic.last_ns or 0) < ts_ns:
         return False  # its end was lost, or else no other would have been granted
     return _ended(stream) > ts_ns
 

@@ -217,7 +217,7 @@ def _open(connection: "ConnectionState", frame: FrameEvent) -> None:
     connection.setup.flags, connection.setup.opened_by = frame.get("flags"), identity_of(frame)
     if connection.setup.produces is not None:
         connection.producer_direction = 1 - frame.direction if connection.setup.produces else frame.direction
-    connection.window.complete = not connection.lossy
+    connection.window.complete = not connection.losses
 
 
 def _control(connection: "ConnectionState", frame: FrameEvent) -> None:

@@ -260,14 +260,9 @@ class ConnectionState:
         return self.sides[0].losses + self.sides[1].losses
 
     @property
-    def lossy(self) -> bool:
-        """Whether bytes of it were lost or skipped."""
-        return bool(self.sides[0].losses or self.sides[1].losses)
-
-    @property
     def has_gaps(self) -> bool:
         """Whether bytes of it were lost, or are missing of a frame."""
-        return self.lossy or self.lost.gap_at != NOT_YET
+        return self.losses > 0 or self.lost.gap_at != NOT_YET
 
     @property
     def last_loss_ns(self) -> int:

@@ -208,7 +208,7 @@ class Judge:
         if stream.requests and not stream.granted and not stream.traffic.any:
             return self._not_granted(stream, stream.requests[-1])
         if stream.next is not None:
-            lost = stream.connection.lossy
+            lost = stream.connection.losses
             since = "bytes were lost" if lost else "the capture starts after its beginning"
             why = f"another follows it; its end was not captured: {since}"
             return Verdict(VerdictKind.UNKNOWN, Reason.BYTES_LOST if lost else Reason.STARTS_LATE, why)
@@ -549,7 +549,7 @@ def _until(lost: Unknown | None) -> str:
 def _ambiguous(connection: ConnectionState) -> Verdict:
     if connection.carved:
         return Verdict(VerdictKind.UNKNOWN, Reason.CARVED, CARVED)
-    starts = connection.opening_missing and not connection.lossy
+    starts = connection.opening_missing and not connection.losses
     if starts:
         why = "the capture starts late: which answer is its own, if one was captured, is unknown"
         return Verdict(VerdictKind.UNKNOWN, Reason.STARTS_LATE, why)
