@@ -363,10 +363,6 @@ class Live:
             self._scapy.close()
             raise _refused(f"cannot capture: {system_words(error)}", name, command) from error
 
-    def ready_blocks(self, timeout_ms: int) -> list[Taken]:
-        """Return the blocks of packets that were captured; wait up to ``timeout_ms`` for the first."""
-        return self.ring.ready_blocks(timeout_ms)
-
     def last(self) -> Iterator[Taken]:
         """Stop capturing, and yield the blocks captured so far."""
         bpf.attach(self._socket, bpf.NOTHING)
@@ -581,7 +577,7 @@ class LiveQueue:
     def _capture(self) -> None:
         try:
             while not self._stopped.is_set() and (self._ends is None or time.monotonic() < self._ends):
-                self._keep(self._live.ready_blocks(self._timeout_ms()))
+                self._keep(self._live.ring.ready_blocks(self._timeout_ms()))
             self._keep(self._live.last())
         except OSError as error:
             self.error = LiveError(error.strerror or str(error), self._live.name)

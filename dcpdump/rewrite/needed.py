@@ -13,7 +13,7 @@ from dcpdump.spec import opcodes
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.startup import dataclass, field
 from dcpdump.wire.frame import RawFrame
-from dcpdump.wire.session import SessionRequest
+from dcpdump.wire.session import MAX_OUTSTANDING, SessionRequest
 
 # -- hashes of frames ---------------------------------------------------------------------------------
 # Hashes of frames are equal whether read from a complete capture or from a part of it.
@@ -145,8 +145,6 @@ SET_UP = frozenset(
     }
 )
 STREAM_REQUESTS = frozenset({opcodes.DCP_ADD_STREAM, opcodes.DCP_STREAM_REQ})
-#: Beyond this many, requests without a response are evicted, oldest first.
-_OPEN_REQUESTS = 4096
 _NEVER = 1 << 63
 #: How many frames after a chosen one, and before it, confirm where it begins and ends.
 _NEAR = 2
@@ -219,7 +217,7 @@ class NeededOfConnection:
         elif frame.opcode in SET_UP:  # later controls may be for any stream
             self._later.append(frame)
         if frame.asks:
-            if len(self._requests) >= _OPEN_REQUESTS:
+            if len(self._requests) >= MAX_OUTSTANDING:
                 del self._requests[next(iter(self._requests))]
             self._requests[direction, frame.opcode, frame.opaque] = frame.span
 
