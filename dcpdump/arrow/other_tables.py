@@ -1,7 +1,7 @@
 """Make the rows of the tables ``gaps`` and ``files``, and collect those of ``streams`` and ``findings``."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -18,7 +18,6 @@ from dcpdump.check.engine import RuleEngine
 from dcpdump.check.finding import SHOWN, Fold
 from dcpdump.check.rules import RULES
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Lost
 from dcpdump.redact import Redactor, redacted_direction
 from dcpdump.render.column import INSTANT, TEXT, Column, ColumnSet, of
 from dcpdump.render.conns import GAPS
@@ -54,17 +53,6 @@ def gaps() -> pa.Schema:
 def files() -> pa.Schema:
     """Return the schema of ``files``: the captures that were read."""
     return versioned("dcpdump.files/1", of_columns(FILES))
-
-
-def gap_rows(lost: Iterable[Lost], redactor: Redactor | None) -> pa.RecordBatch:
-    """Return the rows of ``gaps``; skipped bytes have none."""
-    rows = [
-        stored(GAPS, (direction, each.gap.offset, gap))
-        for each in lost
-        for direction in (redacted_direction(each.direction, redactor),)
-        for gap in each.sent
-    ]
-    return batch_of(rows, gaps())
 
 
 class Files:
@@ -169,11 +157,6 @@ class OtherTables:
         if not JUDGED.isdisjoint(names) and isinstance(dissection, Watching):
             self._judging = Judging(dissection, rules="findings" in names, redactor=redactor, evicting=self._evict)
 
-    @property
-    def needs_all(self) -> bool:
-        """Return whether a table needs every frame."""
-        return self._judging is not None
-
     def observe(self, block: Block) -> None:
         """Count packets."""
         self._last_ns = block.where(-1).ts_ns
@@ -183,12 +166,16 @@ class OtherTables:
 
     def feed(self, batches: Sequence[FrameBatch]) -> list[tuple[str, pa.RecordBatch]]:
         """Judge frames, before the dissection's gaps are cleared; return rows of gaps and of forgotten streams."""
-        gaps = self._dissection.gaps
-        rows = [("gaps", gap_rows(gaps, self._redactor))] if gaps and "gaps" in self._names else []
+        lost = self._dissection.gaps if "gaps" in self._names else []
+        rows = [
+            stored(GAPS, (redacted_direction(each.direction, self._redactor), each.gap.offset, gap))
+            for each in lost
+            for gap in each.sent  # skipped bytes have none
+        ]
         if self._judging is not None:
             self._judging.feed(batches)
         early, self._early = self._early, []
-        return rows + [("streams", batch) for batch in early]
+        return [*([("gaps", batch_of(rows, gaps()))] if rows else []), *(("streams", batch) for batch in early)]
 
     def _evict(self, streams: Sequence[Stream], judge: Judge) -> None:
         if "streams" in self._names:

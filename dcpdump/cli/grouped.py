@@ -293,10 +293,9 @@ class BriefHelp(click.Command):
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
-        how: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
-        self.params.append(click.Option(["brief", "-h"], callback=_show, help="Show what is used most.", **how))
+        self.params.append(printing(["brief", "-h"], "Show what is used most.", self._brief_help))
 
-    def get_brief_help(self, ctx: click.Context) -> str:
+    def _brief_help(self, ctx: click.Context) -> str:
         """Return the help of -h: how to use the command, what it does, what it is usually given."""
         formatter = ctx.make_formatter()
         self.format_usage(ctx, formatter)
@@ -310,12 +309,15 @@ class BriefHelp(click.Command):
         """Write what the command is usually given."""
 
 
-def _show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    """Print the short help where it is requested, and end."""
-    if asked:
-        assert isinstance(ctx.command, BriefHelp)
-        click.echo(ctx.command.get_brief_help(ctx))
-        ctx.exit()
+def printing(names: list[str], about: str, text: Callable[[click.Context], str]) -> click.Option:
+    """Return an option that prints a text, and ends."""
+
+    def show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+        if asked:
+            click.echo(text(ctx))
+            ctx.exit()
+
+    return click.Option(names, is_flag=True, is_eager=True, expose_value=False, callback=show, help=about)
 
 
 class GroupedCommand(BriefHelp):
@@ -408,21 +410,11 @@ def _write_examples(formatter: click.HelpFormatter, examples: Sequence[str]) -> 
 
 
 def _schema_option(rows: "Rows", own: Callable[[], Any] | None) -> click.Option:
-    """Return the option that prints what the rows of a command are, and does no more."""
+    """Return the option that prints what the rows of a command are."""
 
-    def show(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-        if asked:
-            from dcpdump.render.objects import schema
+    def text(ctx: click.Context) -> str:
+        from dcpdump.render.objects import schema
 
-            found = schema(ctx.info_name or "", rows) if own is None else own()
-            click.echo(json.dumps(found, indent=2, ensure_ascii=False))
-            ctx.exit()
+        return json.dumps(own() if own else schema(ctx.info_name or "", rows), indent=2, ensure_ascii=False)
 
-    return click.Option(
-        ["--schema"],
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=show,
-        help="Print the JSON Schema of the rows of -f ndjson, and end.",
-    )
+    return printing(["--schema"], "Print the JSON Schema of the rows of -f ndjson, and end.", text)

@@ -39,7 +39,7 @@ class Tracing(LedgerConsumer):
         self._early: list[int] = []  # of those in streams to show that were evicted
         self._vbuckets: set[int | None] = set()  # of all frames that were found
         #: by vbucket of the streams to show that were evicted: whether one of them is incomplete
-        self._gone: dict[int | None, bool] = {}
+        self.gone: dict[int | None, bool] = {}
 
     def _collect(self, batch: FrameBatch) -> None:
         matches = self._matches
@@ -76,7 +76,7 @@ class Tracing(LedgerConsumer):
             if self._wanted.stream(stream, self.begins_ns):
                 self._early += numbers
                 incomplete = stream.is_sending and not coverage(stream).complete
-                self._gone[stream.vbucket] = self._gone.get(stream.vbucket, False) or incomplete
+                self.gone[stream.vbucket] = self.gone.get(stream.vbucket, False) or incomplete
 
     def changes(self) -> list[Change]:
         """Return the changes that were found in the streams to show, redacted if that was requested."""
@@ -102,12 +102,8 @@ class Tracing(LedgerConsumer):
     def is_incomplete(self, vbucket: int | None) -> bool:
         """Return whether a message of a vbucket, or of any, may be missing in the streams to show."""
         mine = (stream for stream in self.streams if vbucket in (None, stream.vbucket) and stream.is_sending)
-        gone = any(self._gone.values()) if vbucket is None else self._gone.get(vbucket, False)
+        gone = any(self.gone.values()) if vbucket is None else self.gone.get(vbucket, False)
         return gone or not all(coverage(stream).complete for stream in mine)
-
-    def is_evicted(self, vbucket: int | None) -> bool:
-        """Return whether a chosen stream of a vbucket was forgotten."""
-        return vbucket in self._gone
 
 
 @analysis(
@@ -132,7 +128,7 @@ def key(reading: Tracing, asked: Invocation, pattern: str, collection: str | Non
     def text() -> list[Line | Fitting]:
         if not reading.streams and not reading.evicted.streams:
             return [reading.nothing()]
-        incomplete, evicted = reading.is_incomplete(vbucket), reading.is_evicted(vbucket)
+        incomplete, evicted = reading.is_incomplete(vbucket), vbucket in reading.gone
         return lines(changes, covered, vbucket, incomplete=incomplete, evicted=evicted)
 
     return AnalysisResult(text, lambda: objects(changes, covered, asked.value_bytes))

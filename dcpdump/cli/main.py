@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem, shell_complete
 
 from dcpdump import __version__
 from dcpdump.cli import signals
-from dcpdump.cli.grouped import BriefHelp, config_path, defaults, sections, words_of
+from dcpdump.cli.grouped import BriefHelp, config_path, defaults, printing, sections, words_of
 from dcpdump.cli.signals import EndedAtOnce
 from dcpdump.cli.sink import NO_PAGER, PLAIN, refuse_closed_output
 from dcpdump.cli.terminal import complain, end_line, note, trace
@@ -31,12 +31,9 @@ from dcpdump.text import nearest
 _BUILT = "dcpdump.built"  #: in a context: whether the version is to say how it was built
 
 
-def print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    """Print the version where it is requested, and end."""
-    if asked:
-        built = f" ({'compiled' if is_compiled() else 'interpreted'})" if ctx.meta[_BUILT] else ""
-        click.echo(f"dcpdump {__version__}{built}")
-        ctx.exit()
+def _version(ctx: click.Context) -> str:
+    built = f" ({'compiled' if is_compiled() else 'interpreted'})" if ctx.meta[_BUILT] else ""
+    return f"dcpdump {__version__}{built}"
 
 
 #: The commands by what somebody wants, as --help lists them: name → help in one line.
@@ -162,13 +159,15 @@ _OF_GROUP = frozenset({"-h", "--help", "-v", "--version", "--"})
 _COMPLETION = "_DCPDUMP_COMPLETE"
 
 
-@click.group(cls=LazyGroup)
-@click.option("-v", is_flag=True, expose_value=False, help="With --version: say whether it is compiled.")
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Print the version."
+@click.group(
+    cls=LazyGroup,
+    params=[
+        click.Option(["-v"], is_flag=True, expose_value=False, help="With --version: say whether it is compiled."),
+        printing(["--version"], "Print the version.", _version),
+        click.Option(["--no-pager"], is_flag=True, help="Print long output of a terminal without a pager."),
+        click.Option(["--debug"], is_flag=True, help="Show the traceback of an error."),
+    ],
 )
-@click.option("--no-pager", is_flag=True, help="Print long output of a terminal without a pager.")
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def main(ctx: click.Context, debug: bool, no_pager: bool) -> None:
     """A packet inspector for Couchbase's Database Change Protocol (DCP).

@@ -190,7 +190,10 @@ class Sink:
         if self._file.closed:
             return  # it was given up
         if self._paged and data:
-            self._begin_pager()
+            self._paged = False
+            if self.is_terminal and (command := pager_command()) is not None:
+                self._pager = Pager(command)
+                self._file = self._pager.file
         try:
             left = memoryview(data)
             self._begun |= bool(left)
@@ -208,14 +211,6 @@ class Sink:
     def flush(self) -> None:
         """Let a reader of a pipe have what was written."""
         self.write_encoded(b"", flush=True)
-
-    def _begin_pager(self) -> None:
-        """Send the output from now on to a pager, if there is to be one."""
-        self._paged = False
-        command = pager_command() if self.is_terminal else None
-        if command is not None:
-            self._pager = Pager(command)
-            self._file = self._pager.file
 
     def drain(self) -> None:
         """Flush; where a pager shows the output, wait until that has ended."""

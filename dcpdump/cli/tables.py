@@ -327,7 +327,7 @@ class Exporting(ChoosingConsumer[FrameBatch]):
                 if not self._is_full:
                     here = sum(len(batch.data) for batch in group) > _LARGE or all(map(is_heavy, group))
                     self._write((self._decoding.put_here if here else self._decoding.put)(group))
-        return self._is_full and not self._others.needs_all
+        return self._is_full and JUDGED.isdisjoint(self._tables.names)
 
     def finish(self) -> None:
         """Write the rows that are left."""

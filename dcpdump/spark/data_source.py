@@ -60,7 +60,7 @@ class Captures(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns: all of ``frames``, or those of the option ``columns``."""
-        whole = schema_of(tables.frames())
+        whole = pa.schema([pa.field(field.name, _kind(field.type)) for field in tables.frames()])
         named = self.options.get("columns")
         if named is None:
             return from_arrow_schema(whole)
@@ -272,11 +272,6 @@ def _arrow_schema(schema: StructType) -> pa.Schema:
         return to_arrow_schema(schema, timezone="UTC")
     except TypeError:  # before Spark 4.2 they always are
         return to_arrow_schema(schema)
-
-
-def schema_of(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with Spark's types."""
-    return pa.schema([pa.field(field.name, _kind(field.type)) for field in schema])
 
 
 def batch_of(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
