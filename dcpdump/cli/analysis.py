@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 #: Seconds after which it is judged again whether anything is wrong, and how much longer that is than it takes.
 _JUDGED_S, _SPARED = 0.3, 10
-#: What stands for the captures in a command that shows more of an interface.
+#: The name of captures in the commands that hints show, where an interface was read.
 _NO_CAPTURE = "CAPTURE"
 #: Fewer answers that are stamped before their requests may be stray ones.
 _BACKDATED = 3

@@ -27,7 +27,7 @@ from dcpdump.tls.secrets import Secrets
 
 #: Captures that the result names as those it was carved from, at most.
 _NAMED = 10
-#: What frames that come along are of use for, in words: a noun and what follows it.
+#: Why frames come along that were not chosen, in words: a noun, and what follows it.
 _ALONG = (
     (NEEDED, ("frame", " of set-up")),
     (CONTEXT, ("frame", " without which these are not found or read")),

@@ -1,6 +1,6 @@
-"""Write chosen frames as they are completed: as many as few, one by one or in several processes, with those around.
+"""Write chosen frames as they are completed: few one by one, many at once in several processes, or with their context.
 
-What takes many frames at once is imported when there are many: a filter of opcodes or vbuckets leaves few of them.
+The code for many frames is imported when there are many: a filter of opcodes or vbuckets leaves few.
 """
 
 from collections import OrderedDict, deque

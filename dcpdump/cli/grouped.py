@@ -148,7 +148,7 @@ GIVEN_ONLY = frozenset(
     "output out write force fail_on select ignore no_check show_secrets salt with_secrets brief help schema explain "
     "listed list_interfaces count debug megabytes seconds files salvage".split()
 )
-#: And of commands that end with 1 where something is wrong: what chooses is what is judged.
+#: Nor, in commands that end with 1 where something is wrong, the options that choose what is judged.
 _JUDGED = frozenset("connection host port vbucket stream_id since until idle".split())
 _JUDGES = ("check", "diagnose")
 _CONFIG_HELP = "dcpdump help config"

@@ -83,7 +83,7 @@ class LazyGroup(BriefHelp, click.Group):
     """A group whose commands are imported when they are called."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse arguments, those of the group first, wherever they stand; where no command is named, ``read``."""
+        """Parse arguments: options of the group may stand anywhere, and without a command ``read`` is meant."""
         ctx.meta[_BUILT] = "-v" in args  # which must be known before the version is printed
         own = [arg for arg in args if arg in _ANYWHERE]
         others = [arg for arg in args if arg not in _ANYWHERE]

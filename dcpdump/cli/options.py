@@ -1,7 +1,7 @@
 """Define the options that commands share, and what they mean together: what to choose, how to read it and to show it.
 
-An option is made of its usage, as help writes it; ``named`` finds shared options by their names. ``Invocation`` is what
-a command is asked for.
+An option is defined by its usage, as help prints it; ``named`` returns shared options by their names. ``Invocation``
+holds the options with which a command was called.
 """
 
 import os
@@ -333,7 +333,7 @@ _MORE: dict[str, dict[str, Any]] = {
     "salt-file": {"envvar": "DCPDUMP_SALT_FILE"},
 }
 _USAGES = {next(word[2:] for word in usage.split() if word.startswith("--")): usage for usage in _SHARED}
-#: Variants of shared options, and arguments, by names in capitals: how they are made, and of what.
+#: Arguments, and variants of shared options, by names in capitals: what makes them, and its arguments.
 _VARIANTS: dict[str, tuple[Callable[..., click.Parameter], Sequence[Any], dict[str, Any]]] = {
     "CAPTURE…": (click.Argument, [["captures"]], {"nargs": -1, "required": True, "metavar": "CAPTURE…"}),
     "[CAPTURE…]": (click.Argument, [["captures"]], {"nargs": -1, "metavar": "[CAPTURE…]"}),
@@ -369,11 +369,11 @@ def named(*params: click.Parameter | str) -> list[click.Parameter]:
     return found
 
 
-# -- what a command is asked for ------------------------------------------------------------------------
+# -- the call of a command ------------------------------------------------------------------------------
 
 
 class Invocation:
-    """What a command is asked for: its options, and what they mean together, worked out where it is first needed.
+    """The options with which a command was called, and what they mean together, which is worked out on first use.
 
     ``uncut``: the formats in which values are not cut by default.
     """
@@ -393,7 +393,7 @@ class Invocation:
         self.value_bytes: int | None = None if shown < 0 else shown
 
     def validate(self) -> None:
-        """Work all of it out, before anything is opened. Raises what is wrong with the options."""
+        """Work all of it out before anything is opened: raise an error for options that are wrong."""
         _ = self.frames, self.redactor, self.times, self.keys
 
     def again(self) -> "Invocation":

@@ -1,6 +1,6 @@
 """Run once over packets: a source yields blocks of them, a dissector cuts frames, a consumer takes the frames.
 
-It does not know where packets come from or what is done with frames, but how a run ends, and what is reported then.
+``Reading`` knows how a run ends, and what is reported then; not where packets come from, or what is done with frames.
 """
 
 import gc
@@ -35,7 +35,7 @@ Blocks = Generator[Block | None, None, None]
 class Consumer(ABC, Generic[P]):
     """A consumer of the frames of a reading, as they are completed."""
 
-    #: What is done with frames, as the closing line says.
+    #: What was done with frames, as the closing line says.
     verb = SHOWN
     #: The number of frames it was done with.
     frames = 0

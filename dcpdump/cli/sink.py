@@ -290,13 +290,13 @@ def refuse_closed_output() -> None:
 
 
 def refuse_empty(path: str | None) -> None:
-    """Raise OutputError for a name that is empty, as of a variable of a script that is not set."""
+    """Raise OutputError for an empty name, such as that of a variable that a script has not set."""
     if path == "":
         raise OutputError("the name of the output is empty")
 
 
 def folder_of(path: str | None) -> str:
-    """Return the folder that tables are to be written to. Raises OutputError and UsageError where none is named."""
+    """Return the folder for tables. Raises OutputError and UsageError where none is named."""
     refuse_empty(path)
     if path is None:
         raise click.UsageError("Missing option '-o': the folder to write to.")

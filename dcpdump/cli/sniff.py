@@ -71,7 +71,7 @@ class LiveSource(Source):
 class InterfaceSource(LiveSource):
     """A source of packets: an interface. Once it is open all privileges are dropped. Raises LiveError, FilterError.
 
-    ``write``: a file that gets all packets, and then others as ``rotation`` says.
+    ``write``: the file for all packets; ``rotation`` says when another one is begun.
     """
 
     live = True

@@ -25,7 +25,7 @@ from dcpdump.tls.outcome import TlsReport
 if TYPE_CHECKING:
     from dcpdump.tls.outcome import Failure
 
-#: What is done with frames: by a command that prints them, by one that analyses all, by one that counts the chosen.
+#: What commands do with frames: print those that are chosen, analyse all, or count those that are chosen.
 SHOWN, READ, COUNTED = "shown", "read", "counted"
 #: Ports that are named.
 _PORTS = 3

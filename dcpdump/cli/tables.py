@@ -1,4 +1,4 @@
-"""Read captures for tables: those that a query is asked of, whose answer is written, and those that are exported."""
+"""Read captures as tables: to answer a query about them, and to export them."""
 
 import gc
 import json
