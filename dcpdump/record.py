@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from dcpdump.escape import safe
 from dcpdump.net.event import Gap
 from dcpdump.spec import MESSAGES, PUSHES
-from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
+from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Repeat
 from dcpdump.spec.header import HEADER_LENGTH
 from dcpdump.spec.names import DATATYPE, OWN_SEQNO
 from dcpdump.spec.statuses import STATUS
@@ -186,7 +186,7 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
             flat["key"] = safe(item.key)
             if path := record.collection_path(item.collection):
                 flat["collection_name"] = path
-            flat["value"] = safe(_head(item.body.value, value_bytes))
+            flat["value"] = safe(item.body.value[:value_bytes])
             flat |= _xattrs(item.body)
     if fields:
         out["fields"] = fields
@@ -198,16 +198,8 @@ def as_json(record: Record, *, value_bytes: int | None = DEFAULT_VALUE_BYTES) ->
         ]
     if record.hints:
         out["hints"] = list(record.hints)
-    if len(frame.raw.data) < HEADER_LENGTH:
-        _leave_out_what_is_cut(out, len(frame.raw.data))
-    return out
-
-
-def _leave_out_what_is_cut(out: Json, size: int) -> None:
-    """Remove the keys for which a pasted header is too short."""
-    for name, needs in _NEEDS.items():
-        if size < needs:
-            out.pop(name, None)
+    size = len(frame.raw.data)  # a pasted header may be cut
+    return out if size >= HEADER_LENGTH else {name: out[name] for name in out if size >= _NEEDS.get(name, 0)}
 
 
 def _origin_json(record: Record) -> Json:
@@ -339,7 +331,7 @@ def _key_and_value(record: Record, value_bytes: int | None) -> Json:
         out["value"] = f"<secret {length} B>"
     elif content.body is not None:
         if body is not None and value_bytes != 0:
-            out["value"] = safe(_head(body.value, value_bytes))
+            out["value"] = safe(body.value[:value_bytes])
         out |= _xattrs(content.body)
     if content.document is not None:
         out["value_json"] = content.document
@@ -354,10 +346,6 @@ def _xattrs(body: Body) -> Json:
     if body.unread:
         out["xattrs_unread_hex"] = body.unread.hex()
     return out
-
-
-def _head(value: bytes, count: int | None) -> bytes:
-    return value if count is None else value[:count]
 
 
 # -- columns ------------------------------------------------------------------------------------------------
@@ -376,17 +364,24 @@ _TRAILING = tuple(
 def columns() -> list[str]:
     """Return the names of all flat columns: the same for every capture, in the order of the table."""
     names: dict[str, None] = dict.fromkeys(_LEADING)
-    for message in (*MESSAGES.values(), *PUSHES.values()):
-        for layout in message.layouts:
-            for part in (*layout.extras, *layout.parts):
-                names |= dict.fromkeys(_columns_of(part))
+    for part in protocol_parts():
+        names |= dict.fromkeys(_columns_of(part))
     names.pop(_NAMED_COLLECTION)
     return [*names, *_TRAILING]
 
 
-def _columns_of(part: Part) -> list[str]:
-    if isinstance(part, FlatTable):
-        return [name for field in part.fields for name in _columns_of(field)]
+def protocol_parts() -> Iterator[Field | Blob | Repeat]:
+    """Yield the parts of extras and values of all messages; of a table of FlatBuffers its slots."""
+    for message in (*MESSAGES.values(), *PUSHES.values()):
+        for layout in message.layouts:
+            for part in (*layout.extras, *layout.parts):
+                if isinstance(part, FlatTable):
+                    yield from part.fields
+                else:
+                    yield part
+
+
+def _columns_of(part: Field | Blob | Repeat) -> list[str]:
     if isinstance(part, Field):
         name = f"{part.key}_names" if isinstance(part.names, Bits) else f"{part.key}_name"
         return [part.key] if part.names is None else [part.key, name]

@@ -21,7 +21,7 @@ from dcpdump.batch.frame_batch import FrameBatch, Group
 from dcpdump.batch.gather import Array, distinct
 from dcpdump.batch.scan import INFERRED, UNDERLYING
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Record, as_json, framing, shown_body
+from dcpdump.record import Record, as_json, framing, protocol_parts, shown_body
 from dcpdump.redact import Redactor, redacted_direction
 from dcpdump.spec import find
 from dcpdump.spec.field import Bits, EnumValue, Field, Repeat
@@ -113,9 +113,9 @@ def _column(rows: Sequence[Row], field: pa.Field) -> tuple[pa.Array, list[int]]:
 
 _NAMES = frozenset(schema.frames().names)
 #: The names of lists of objects, and those of fields whose numbers are hexadecimal text in the flat record.
-_REPEATS = [part for part in schema.protocol_parts() if isinstance(part, Repeat)]
+_REPEATS = [part for part in protocol_parts() if isinstance(part, Repeat)]
 _LISTS = frozenset(batch.name for batch in _REPEATS if len(batch.fields) > 1)
-_FIELDS = [*schema.protocol_parts(), *(field for part in _REPEATS for field in part.fields)]
+_FIELDS = [*protocol_parts(), *(field for part in _REPEATS for field in part.fields)]
 _IDENTITIES = frozenset({"cas", *(field.name for field in _FIELDS if isinstance(field, Field) and field.identity)})
 
 

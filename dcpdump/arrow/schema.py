@@ -5,17 +5,16 @@ column and its name in another.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from dcpdump.record import columns
+from dcpdump.record import columns, protocol_parts
 from dcpdump.render import column as types
 from dcpdump.render.column import ColumnSet
-from dcpdump.spec import MESSAGES, PUSHES
-from dcpdump.spec.field import Blob, Field, FlatTable, Part, Repeat
+from dcpdump.spec.field import Blob, Field, Repeat
 from dcpdump.spec.header import REQUEST_INFOS, RESPONSE_INFOS
 
 FRAMES = "dcpdump.frames/1"
@@ -140,18 +139,7 @@ def _parts() -> dict[str, pa.DataType]:
     return types
 
 
-def protocol_parts() -> Iterator[Field | Blob | Repeat]:
-    """Yield the parts of extras and values of all messages; of a table of FlatBuffers its slots."""
-    for message in (*MESSAGES.values(), *PUSHES.values()):
-        for layout in message.layouts:
-            for part in (*layout.extras, *layout.parts):
-                if isinstance(part, FlatTable):
-                    yield from part.fields
-                else:
-                    yield part
-
-
-def _type(part: Part) -> pa.DataType:
+def _type(part: Field | Blob | Repeat) -> pa.DataType:
     if isinstance(part, Repeat):
         if len(part.fields) == 1:
             return pa.list_(_scalar(part.fields[0]))
@@ -165,8 +153,6 @@ def _type(part: Part) -> pa.DataType:
             understood = ("collection", "collection_name", "key", "value", "xattrs", "xattrs_unread_hex")
             fields += [pa.field(name, types[name]) for name in understood]
         return pa.list_(pa.struct(fields))
-    if isinstance(part, FlatTable):
-        raise TypeError("a FlatBuffers table is its slots")
     return pa.string() if isinstance(part, Blob) else _scalar(part)  # a name
 
 

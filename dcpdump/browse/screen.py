@@ -188,15 +188,8 @@ class BrowseScreen(Screen[int]):
             lower = [lower[self._second]]
         if self.zoomed is not None:
             upper, lower = (upper, []) if self.zoomed is self.main else ([], lower)
-        everything: list[Pane[Any]] = [
-            self.list,
-            *self.tables.values(),
-            self.fields,
-            self.hexes,
-            self.ladder,
-            self.page,
-        ]
-        for pane in everything:
+        panes: list[Pane[Any]] = [self.list, *self.tables.values(), self.fields, self.hexes, self.ladder, self.page]
+        for pane in panes:
             pane.set_class(pane not in [*upper, *lower], "away")
         self._below.set_class(not lower, "away")
         styles, dragged = self._below.styles, self.zoomed is not None or self._lines is not None

@@ -14,7 +14,8 @@ from dcpdump.arrow import schema
 from dcpdump.errors import FilterError
 from dcpdump.filter import Instant, TimeWindow
 from dcpdump.filter.choices import U64
-from dcpdump.spec import MESSAGES, PUSHES, find
+from dcpdump.record import protocol_parts
+from dcpdump.spec import find
 from dcpdump.spec.field import EnumValue, Field
 from dcpdump.spec.statuses import STATUS
 from dcpdump.text import nearest
@@ -216,13 +217,11 @@ def _check(column: str, value: int | str) -> None:
 def _words() -> dict[str, set[str]]:
     """Return all words of columns with a known vocabulary: of messages and enumerations."""
     found: dict[str, set[str]] = {"kind": set(KINDS), "status_name": set(STATUS.names.values())}
-    found["name"] = {find(opcode, server=server).name for opcode in range(256) for server in (False, True)}
-    for message in (*MESSAGES.values(), *PUSHES.values()):
-        for layout in message.layouts:
-            for part in (*layout.extras, *layout.parts):
-                if isinstance(part, Field) and isinstance(part.names, EnumValue):
-                    names = {*part.names.names.values(), part.names.otherwise} - {""}
-                    found.setdefault(f"{part.key}_name", set()).update(names)
+    found["name"] = {*_opcodes()}
+    for part in protocol_parts():
+        if isinstance(part, Field) and isinstance(part.names, EnumValue):
+            names = {*part.names.names.values(), part.names.otherwise} - {""}
+            found.setdefault(f"{part.key}_name", set()).update(names)
     return found
 
 
