@@ -112,25 +112,25 @@ def below(request: AskedStream, purged: Purged) -> Below:
     return Below.NO if theirs == least == most else Below.MAYBE
 
 
-class Judged(NamedTuple):
-    """A request held against a failover log."""
+class LogAnswer(NamedTuple):
+    """What a failover log says of a request."""
 
     clause: RollbackReason | None  #: None: it stands, or the high seqno decides
     target: int | None = None  #: to which the clause sends back
     next: Entry | None = None  #: the failover that ended the branch of its uuid; None: it is the newest branch
 
 
-def compared(request: AskedStream, log: Sequence[Entry]) -> Judged:
-    """Return what a failover log says of a request, whose uuid counts where it stands last: it came first there."""
+def compared(request: AskedStream, log: Sequence[Entry]) -> LogAnswer:
+    """Return what a failover log says of a request. Of a uuid that is there twice the older entry counts."""
     at = max((at for at, entry in enumerate(log) if entry.uuid == request.uuid), default=None)
     if at is None:
-        return Judged(RollbackReason.UUID, 0)
+        return LogAnswer(RollbackReason.UUID, 0)
     if at == 0:
-        return Judged(None)
+        return LogAnswer(None)
     failover = log[at - 1]
     if request.high <= failover.seqno:
-        return Judged(None, None, failover)
-    return Judged(RollbackReason.SNAPSHOT, min(request.low, failover.seqno), failover)
+        return LogAnswer(None, None, failover)
+    return LogAnswer(RollbackReason.SNAPSHOT, min(request.low, failover.seqno), failover)
 
 
 def beyond_the_high_seqno(request: AskedStream, target: int, least: int) -> bool:
@@ -197,11 +197,11 @@ class _Case(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """A failover log that explains a rollback."""
+    """A failover log that explains a rollback, and by which clause."""
 
     log: Log
     clause: RollbackReason
-    compared: Judged
+    compared: LogAnswer
 
 
 def explain(request: Request, stream: Stream, ledger: Ledger) -> Explanation:
@@ -413,7 +413,7 @@ def _snapshot(wanted: AskedStream) -> str:
     return f"{wanted.low}..{seqno(wanted.high)}"
 
 
-def _fitting(found: Judged) -> str:
+def _fitting(found: LogAnswer) -> str:
     """Say what the failover log alone would do."""
     if found.target is not None:
         return f"by the failover log alone it would go back to {found.target}"
