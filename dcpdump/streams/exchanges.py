@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from dcpdump.startup import dataclass, field
-from dcpdump.streams.frame_event import FrameEvent, identity_of
+from dcpdump.streams.frame_event import FrameEvent, between, identity_of
 from dcpdump.streams.opcode_kinds import (
     CLOSE_STREAM,
     CONTROL,
@@ -53,6 +53,7 @@ class UnansweredRequest:
     request: "Request | None" = None
     doubtful: bool = False  #: bytes were lost since, and maybe its answer
     unseen: bool = False  #: its answer may have come before the first frame that was captured of the other end
+    overlaps: bool = False  #: bytes were lost just before: maybe its answer, if the capture is out of order
     echo: int = 0  #: the number of a request with its opcode and opaque that came instead of its answer
     behind: bool = False  #: others with its opaque were sent before it, and the next answer may be to one of those
 
@@ -78,6 +79,7 @@ class Exchanges:
     unseen: dict[RequestKind, int] = field(default_factory=dict)
     #: of the latest answer whose request is not in the capture: the frame before which that was sent
     has_gaps: bool = False  #: bytes were lost
+    lost_ns: int | None = None  #: when that was, the latest
     unpaired: set[int] = field(default_factory=set)  #: opaques of answers to stream requests for which none came
     by_key: dict[RequestKey, list[UnansweredRequest]] = field(default_factory=dict)
     #: By kind and the number of the request, oldest first.
@@ -124,6 +126,8 @@ class Exchanges:
             waiting.request.ambiguous = True  # unless an answer comes
         if self.count >= MOST:
             self._forget_beyond(MOST_STREAMS if request.opcode == STREAM_REQ else MOST, request.opcode)
+        since_ns = between(self.lost_ns, request.ts_ns)
+        waiting.overlaps = since_ns is not None and 0 <= since_ns <= OUT_OF_ORDER_NS
         self.fresh.add(key)
         self.by_key.setdefault(key, []).append(waiting)
         self.by_kind.setdefault(kind, {})[request.number] = waiting
@@ -164,6 +168,8 @@ class Exchanges:
             return queue[0]
         waiting = queue[0]
         self._drop(waiting)
+        if waiting.overlaps and (between(waiting.frame.ts_ns, answer.ts_ns) or 0) > _NEAR_NS:
+            waiting.doubtful = True
         self._compare_times(waiting.frame, answer)
         self.answered[kind] = max(self.answered.get(kind, 0), waiting.frame.number)
         return waiting
@@ -229,12 +235,12 @@ class Exchanges:
         """Return the kinds of requests that wait."""
         return [kind for kind, waiting in self.by_kind.items() if waiting]
 
-    def lose(self) -> None:
-        """Note that bytes were lost: answers may have been among them.
+    def lose(self, ts_ns: int | None) -> None:
+        """Note that bytes were lost, at a time: answers may have been among them.
 
         Of several requests with one opaque it is then unknown which of them the next answer is for.
         """
-        self.has_gaps = True
+        self.has_gaps, self.lost_ns = True, ts_ns
         self.close()
         self.unasked.clear()
         self.noops.clear()

@@ -212,14 +212,21 @@ def asked(
     duplicate = None if before is None else before.duplicate
     goes_on = duplicate if duplicate is not None and not duplicate.granted else before
     granted = 0 if early is None or early.status != SUCCESS else early.number  # the number of its grant
-    joined = before if granted and before is not None and not before.requests else None
-    if joined and joined.opaque == frame.opaque and (joined.alive or joined.traffic.last_frame > granted):
-        stream = joined
+    continues_without_gap = bool(granted) and before is not None and before.opaque == frame.opaque
+    if (
+        continues_without_gap
+        and before is not None
+        and not before.requests
+        and (before.alive or before.traffic.last_frame > granted)
+    ):
+        stream = before
     elif goes_on is not None and goes_on.requests and not goes_on.granted and not goes_on.traffic.any:
         stream = goes_on
         request.still_open = before if goes_on is duplicate else None
         if stream.is_behind(direction):
             stream.lose(direction, continues_without_gap=goes_on.requests[-1].status is not None)
+    elif continues_without_gap and before is not None and before.alive:
+        stream = before
     else:
         stream = Stream(connection, frame.vbucket, request.stream_id)
         stream.begun_at = connection.frames
@@ -330,6 +337,9 @@ def _grant(connection: ConnectionState, stream: Stream, request: Request, frame:
     if before is not None:
         before.replaced |= before.alive
         stream.follow(before)
+    if stream.granted and connection.has_gaps:  # which of its requests each answer is for is unknown
+        stream.marker = stream.snapshot = stream.seqnos.floor = None
+        stream.gaps = stream.gaps._replace(times=stream.gaps.times + 1)
     key = stream_key(stream.vbucket, stream.stream_id)
     stream.granted = True
     if connection.noops.due_ns is None:

@@ -190,7 +190,7 @@ class ConnectionState:
         self.window.lose(length if length > 0 else None, ts_ns, acks=direction != self.producer_direction)
         text = f"{missed.words()} {f'before frame {number}' if number else 'at the end'}"
         self.lost = self.lost._replace(frame=number, text=CARVED if self.carved else text)
-        self.exchanges.lose()
+        self.exchanges.lose(ts_ns)
 
     def leave_out(self) -> None:
         """Note that the file has only chosen packets: anything may have been sent before and after."""

@@ -8,11 +8,12 @@ import pytest
 from dcpdump.check.finding import Finding
 from dcpdump.check.rule import Severity
 from dcpdump.net.packet import Packet
-from tests.support.check_cases import CASES, PLAIN
+from tests.support.check_cases import CASES, PLAIN, THREE
 from tests.support.conversation import Said, findings, findings_of, packets, said
 from tests.support.damage import WAYS, behind, joined, merged
 from tests.support.habits import HABITS
 from tests.support.healthy import HEALTHY
+from tests.support.ledgers import captured
 
 #: Bytes of a packet, at most; and the bytes up to which frames that are sent at once share one, or 0.
 SEGMENTS = ((1 << 20, 0), (1 << 20, 0), (1 << 20, 1448), (1 << 20, 60_000), (1448, 0), (100, 0), (37, 0))
@@ -127,6 +128,13 @@ def test_what_depends_on_the_order_of_both_directions_is_unknown_where_that_is_n
     late = behind(packets(said(answered)), client=True, by=2)
     assert [(each.rule.code, each.reason) for each in findings_of(late)] == [("DCP512", UNKNOWN)]
     assert [each.rule.code for each in findings(TWICE) if each.severity in FAULTS] == ["DCP512"]
+
+
+def test_a_stream_whose_end_was_lost_goes_on_where_its_opaque_is_granted_before_it_is_requested() -> None:
+    again = "RX stream-request-response{success, opaque=0x1005}\nRX snapshot-marker{start=3, end=4, flags=0x5}\n"
+    text = PLAIN + "STREAM vb=5\n" + THREE + "-RX stream-end{status=2}\n" + again + "RX mutation{seqno=3}\n"
+    text += "TX stream-request{vb=5, start=3, opaque=0x1005}\nRX mutation{seqno=4}\n"
+    assert faults(findings_of(captured(text))) == []
 
 
 def test_a_request_without_an_answer_is_found_in_a_shifted_capture_too() -> None:

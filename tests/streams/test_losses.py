@@ -1,14 +1,18 @@
 """What cannot be known where something was not captured: each way to a wrong statement, as a small conversation."""
 
+import random
+
 import pytest
 
-from dcpdump.streams.causes import Reason
+from dcpdump.streams.causes import Cause, Reason
 from dcpdump.streams.flow import FlowEvidence, FlowState, FlowStatus, flow_status
 from dcpdump.streams.ledger import Ledger
 from dcpdump.streams.rollbacks import WhyUnknown as Why
 from dcpdump.streams.rollbacks import find_rollbacks
+from dcpdump.streams.verdict import Judge
 from tests.support.conversation import opening
-from tests.support.ledgers import damaged, judged
+from tests.support.damage import WAYS
+from tests.support.ledgers import captured, damaged, judged, ledger_of
 
 SIZE = 1000
 LIMITED = opening(controls=f"connection_buffer_size={SIZE}") + "STREAM vb=5\n"
@@ -149,3 +153,13 @@ def test_a_rollback_that_may_be_lost_or_the_answer_to_another_request_has_no_rea
     answers = f"RX stream-request-response{{rollback, rollback-seqno=2, {ONE}}}\n" * 2
     (found,) = find_rollbacks(damaged(opening() + asked + answers))
     assert found.explanation.cause is Why.REQUEST
+
+
+def test_no_retry_waits_for_an_answer_that_the_one_before_it_was_given() -> None:
+    refused = "WAIT 3\nTX stream-request{vb=5, start=6}\nRX stream-request-response{etmpfail}\n"
+    granted = "STREAM vb=5, start=6\nRX snapshot-marker{start=7, end=8, flags=0x5}\nRX mutation{seqno:7}\n"
+    whole = captured(opening() + refused * 20 + granted + "RX mutation{seqno:8}\n" + MINUTE)
+    for seed in range(40):
+        judge = Judge(ledger_of(WAYS["shifted and lossy"](whole, random.Random(seed))))
+        waits = [judge.verdict(stream) for stream in judge.ledger.streams]
+        assert [each.why for each in waits if each.trouble and each.cause is Cause.NOT_ANSWERED] == []
