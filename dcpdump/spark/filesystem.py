@@ -189,13 +189,14 @@ _REQUESTED = 8 * 1024 * 1024
 
 
 class RemoteSource:
-    """A source of the bytes of a file in object storage."""
+    """A source of the bytes of a file in object storage, from an offset on."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, offset: int) -> None:
         self.failure = ""
         self._piece = memoryview(b"")
         try:
             self._file = resolve_uri(name).open()
+            self._file.seek(offset)
         except OSError as error:
             what = "there is no such file" if isinstance(error, FileNotFoundError) else f"this cannot be read: {error}"
             raise CaptureError(what, name) from error
