@@ -59,7 +59,7 @@ class FrameService:
         return self.index.building.complete or self._stopped
 
     def work(self) -> list[Message]:
-        """Continue with one question, and index more: short questions first, so that nobody waits for them."""
+        """Continue with one question, and index more: short questions first, which are answered at once."""
         out: list[Message] = []
         try:
             if not self._stopped and self._soon is None:

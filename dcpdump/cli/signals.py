@@ -1,8 +1,8 @@
 """Handle the signals that end a run: after the first, what was done is still reported; a second ends at once.
 
 The first raises KeyboardInterrupt, or is only noted where a ``Stop`` is open. An exception may get lost: none is raised
-while a module is imported, and libraries drop some. So the signal is noted as well, and whoever reads captures or
-completes an output calls ``raise_again``.
+while a module is imported, and libraries drop some. So the signal is noted as well, and the code that reads captures
+or completes an output calls ``raise_again``.
 """
 
 import os

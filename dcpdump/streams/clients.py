@@ -82,7 +82,7 @@ class Skip(NamedTuple):
         )
 
 
-class Timeline(Generic[T]):
+class Chronology(Generic[T]):
     """Items in the order of time."""
 
     def __init__(self, items: Iterable[tuple[Any, T]] = ()) -> None:
@@ -99,7 +99,7 @@ class Timeline(Generic[T]):
         return len(self._times) - bisect_left(self._times, time) > FURTHER
 
 
-class _Order(Timeline[Stream]):
+class _Order(Chronology[Stream]):
     """Streams in the orders in which they began and were last requested; a refused one is requested again."""
 
     def __init__(self, streams: Iterable[Stream] = ()) -> None:
@@ -319,7 +319,7 @@ class Clients:
         return Unknown(Reason.STARTS_LATE, f"the beginning of connection {other.number} was not captured")
 
     @cached_property
-    def _with_gaps(self) -> dict[Owner, Timeline[ConnectionState]]:
+    def _with_gaps(self) -> dict[Owner, Chronology[ConnectionState]]:
         """Return the connections of each consumer of which something is missing, by when that was sent at the latest.
 
         Where nothing was lost, what begins late was merely silent before.
@@ -330,7 +330,7 @@ class Clients:
         # one that starts late may have been used before
         gaps = ((max(each.last_loss_ns, (each.first_ns or 0) * each.starts_late), each) for each in connections)
         found = indexed((each for each in gaps if each[0]), lambda each: _maybe_owners(each[1]))
-        return {owner: Timeline(those) for owner, those in found.items()}
+        return {owner: Chronology(those) for owner, those in found.items()}
 
     def unseen(self, connection: ConnectionState, after_ns: int | None) -> Unknown | None:
         """Return that another node may know what a consumer did after a time; None where the capture shows others.

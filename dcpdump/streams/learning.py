@@ -283,7 +283,7 @@ def answered(connection: ConnectionState, frame: FrameEvent, waiting: Unanswered
 
 
 def mark_ambiguous(connection: ConnectionState, streams: Iterable[Stream]) -> None:
-    """Mark the requests whose answers cannot be told apart: several have one opaque, and not all was captured.
+    """Mark the requests whose own answer is not known: several have one opaque, and not all was captured.
 
     ``streams``: those of the connection that are to be judged.
     """

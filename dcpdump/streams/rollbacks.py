@@ -14,7 +14,7 @@ from dcpdump.spec.names import FROM_LATEST, IGNORE_PURGED, STRICT_UUID
 from dcpdump.spec.statuses import ROLLBACK, SUCCESS
 from dcpdump.startup import dataclass
 from dcpdump.streams.causes import CARVED, Reason, Unknown
-from dcpdump.streams.clients import FURTHER, Clients, Timeline, indexed, place_of
+from dcpdump.streams.clients import FURTHER, Chronology, Clients, indexed, place_of
 from dcpdump.streams.failover_logs import Log, Moment, Purge, Purged, moment
 from dcpdump.streams.frame_event import NEVER, Entry, stream_key
 from dcpdump.streams.identity import same, same_by_name, same_or_alike
@@ -642,7 +642,7 @@ class _Attempts:
 
     def __init__(self, attempts: Iterable[Attempt]) -> None:
         known = indexed(attempts, _retry_keys)
-        self._known = {key: Timeline((_asked(each), each) for each in group) for key, group in known.items()}
+        self._known = {key: Chronology((_asked(each), each) for each in group) for key, group in known.items()}
 
     def after(self, last: Attempt) -> tuple[Attempt | None, bool]:
         """Return the first one after another: on its stream, or for the same from no higher than where it was sent.
@@ -651,7 +651,7 @@ class _Attempts:
         """
         request, connection, most = last.request, last.stream.connection, last.request.rollback_seqno
         when = moment(request.answered_ns, request.answer_frame or 0)
-        here, anywhere = (self._known.get(key, Timeline()) for key in _retry_keys(last))
+        here, anywhere = (self._known.get(key, Chronology()) for key in _retry_keys(last))
         lower = (each for each in anywhere.after(when) if None not in (most, each.request.start_seqno))
         retries = (each for each in lower if each.request.start <= (most or 0))
         retries = (each for each in retries if same(each.stream.connection, connection))

@@ -106,7 +106,7 @@ class KeyMemory:
     missed: int = 0  #: keys that were not
 
     def reserve(self, keys: int) -> bool:
-        """Return whether so many more keys may be remembered, and count them."""
+        """Return whether a number of further keys may be remembered, and count them."""
         if keys > self.left:
             self.missed += keys
             return False
