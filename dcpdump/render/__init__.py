@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dcpdump.clock import PLAIN_TIMES, Clock
 from dcpdump.record import Record, as_json, columns
 from dcpdump.render import line, table
-from dcpdump.render.objects import csv_frame, csv_row, dump
+from dcpdump.render.objects import csv_row, csv_text, dump
 from dcpdump.render.style import Line, LineKind, Palette
 from dcpdump.startup import dataclass
 
@@ -59,10 +59,6 @@ def _one_line(record: Record, view: View) -> str:
     return f"{view.palette.paint(view.marked(drawn))}\n"
 
 
-def _csv(record: Record, view: View) -> str:
-    return csv_frame(as_json(record, value_bytes=view.value_bytes))
-
-
 def _object(record: Record, view: View) -> str:
     row = as_json(record, value_bytes=view.value_bytes)
     return dump(row | {"context": True} if view.context else row) + "\n"
@@ -81,5 +77,5 @@ OUTPUTS: dict[str, Output] = {
     "grid": Output(_drawn(table.grid_lines)),
     "line": Output(_one_line),
     "ndjson": Output(_object),
-    "csv": Output(_csv, lambda: csv_row(columns()) + "\r\n"),
+    "csv": Output(lambda record, view: csv_text(record, view.value_bytes), lambda: csv_row(columns()) + "\r\n"),
 }

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from dcpdump.escape import safe, safe_json
-from dcpdump.record import Json, columns
+from dcpdump.record import Json, Record, as_json, columns
 from dcpdump.render.column import ANY, BOOL, HEX, INSTANT, INT, INTEGERS, NUMBER, TEXT, TIME, Column, ColumnSet, given
 from dcpdump.spec import MESSAGES, PUSHES
 from dcpdump.spec.field import Bits, Blob, EnumValue, Field, FlatTable, Part, Repeat
@@ -165,12 +165,17 @@ def without_none(row: Json) -> Json:
     return {name: value for name, value in row.items() if value is not None}
 
 
-def csv_frame(row: Json) -> str:
-    """Return a frame's object as a line of the columns that all frames have."""
-    flat = row.get("fields", {}) | row
-    for name, texts in (("problems", [each["text"] for each in row.get("problems", ())]), ("hints", row.get("hints"))):
-        flat[name] = "; ".join(texts or ())
-    return csv_row([_cell(flat.get(name, "")) for name in columns()]) + "\r\n"
+def csv_text(record: Record, value_bytes: int | None) -> str:
+    """Return the frame as one row of the columns that all frames have."""
+    flat = _flat(as_json(record, value_bytes=value_bytes))
+    return csv_row([flat.get(name, "") for name in columns()]) + "\r\n"
+
+
+def _flat(row: Json) -> Json:
+    fields = row.pop("fields", {})
+    row["problems"] = "; ".join(problem["text"] for problem in row.get("problems", ()))
+    row["hints"] = "; ".join(row.get("hints", ()))
+    return {name: _cell(value) for name, value in {**fields, **row}.items()}
 
 
 def _cell(value: Any) -> Any:

@@ -4,11 +4,9 @@ A plain frame is whole, a plan took it, and its key and value mean just what the
 others go through the writers for one record. This is for the compiler, and asks NumPy for nothing.
 """
 
-import re
 from abc import ABC, abstractmethod
 from binascii import hexlify
-from collections.abc import Callable, Mapping, Sequence
-from itertools import count
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from dcpdump.batch.plans import PLANS, Plan, key_length
@@ -16,9 +14,8 @@ from dcpdump.batch.scan import ID_BITS, ID_MASK, INFERRED, PLAN_BITS, SPLIT, STA
 from dcpdump.big_endian import be16, be32
 from dcpdump.escape import safe
 from dcpdump.net.packet import NO_TIME
-from dcpdump.record import Direction, Record
 from dcpdump.spec.field import Field
-from dcpdump.spec.header import CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
+from dcpdump.spec.header import ALT_CLIENT_REQUEST, CLIENT_REQUEST, HEADER_LENGTH, STREAM_ID_LENGTH
 from dcpdump.spec.names import JSON, SNAPPY, XATTR
 from dcpdump.startup import is_compiled
 from dcpdump.text import iso_time
@@ -77,6 +74,11 @@ def _character(wire: bytes, at: "i64", end: "i64") -> bytes:
     return char if len(char.decode("utf-8", "surrogateescape")) == 1 else b""
 
 
+def shown_text(wire: bytes) -> str:
+    """Return bytes as text that is safe to show."""
+    return shown(wire).decode("utf-8")
+
+
 _SECOND_NS: Final = 1_000_000_000
 _EXTRAS_LENGTH_AT: Final = 4
 _DATATYPE_AT: Final = 5
@@ -84,7 +86,6 @@ _VBUCKET_AT: Final = 6
 _OPAQUE_AT: Final = 12
 _MOST_HIGH: Final = 0x3FFFFFFF  #: the upper half of what a native number holds
 _COMPILED: Final = is_compiled()
-_ORIGINS: Final = count()  #: numbers of packets and directions, of all batches
 
 
 class PlainField:
@@ -101,9 +102,10 @@ class PlainLayout:
     """What plain frames of a plan have in common, all with a stream id (``framed``), or all without."""
 
     def __init__(self, plan: Plan, framed: bool) -> None:
-        self.number: i64 = 2 * plan.number + framed
+        self.plan = plan
         self.message = plan.message
         self.framed = framed
+        self.magic = ALT_CLIENT_REQUEST if framed else CLIENT_REQUEST
         self.framing_length = STREAM_ID_LENGTH if framed else 0
         self.keyed = plan.message.collection_key
         self.document = plan.message.document
@@ -127,8 +129,7 @@ class PlainRows:
 
     def __init__(self, batch: "FrameBatch", wanted: Sequence[int]) -> None:
         self.count = len(wanted)
-        self._batch = batch
-        self._directions = batch.directions
+        self.directions = batch.directions
         self._data = batch.data
         self._first = batch.first
         self._names = batch.names
@@ -150,10 +151,7 @@ class PlainRows:
         self.packet = 0
         self.ts_ns = 0
         self.file = ""
-        self.direction: Direction = batch.directions[0]
-        self.origin = 0  #: equal for frames of one packet and direction that follow one another
-        self._direction = -1  # the numbers of direction and file before
-        self._file = -1
+        self.direction = 0
         self.offset = 0
         self.length = 0
         self.gap = 0
@@ -164,8 +162,6 @@ class PlainRows:
         self.key_end = 0
         self.collection = -1  #: -1: none
         self.inferred = False
-        self.path = ""  #: the name of its collection as known at this frame; empty where it is not
-        self.shape = 0  #: equal for frames whose texts have the same parts
         self.value_length = 0
         self.whole_length = 0  #: of the value, decompressed
         self.value = b""  #: decompressed
@@ -218,36 +214,14 @@ class PlainRows:
         self.whole_length = len(self.value) if layout.document and self.value_length else self.value_length
         self.digits = hexlify(data[start : start + layout.reach])
         self.number = self._first + self.row
-        packet = self._packets[at]
+        self.packet = self._packets[at]
         self.ts_ns = self._times[at]
-        if self._direction_of[at] != self._direction or packet != self.packet or self._file_of[at] != self._file:
-            self._direction, self._file, self.packet = self._direction_of[at], self._file_of[at], packet
-            self.direction, self.file = self._directions[self._direction], self._files[self._file]
-            self.origin = next(_ORIGINS)
+        self.file = self._files[self._file_of[at]]
+        self.direction = self._direction_of[at]
         self.offset = self._offsets[at]
         self.gap = self._gaps[at]
         self.inferred = row & INFERRED > 0
-        self.path = self._collection_path() if self.collection >= 0 and self._names else ""
-        self.shape = self._shape()
         return True
-
-    def _shape(self) -> int:
-        """Return a number for the layout, the datatype, and which parts a text of the frame has."""
-        shape: i64 = self.layout.number << 8 | self.datatype
-        shape = shape << 8
-        if self.gap:
-            shape |= 1
-        if self.collection >= 0:
-            shape |= 6 if self.inferred else 2
-        if self.path:
-            shape |= 8
-        if self.key_end > self.key_at:
-            shape |= 16
-        if self.value_length:
-            shape |= 32
-        if self.fault:
-            shape |= 64
-        return shape
 
     def _judge_document(self, underlying: bool) -> bool:
         """Find the document of a value, and whether it is the JSON that it is marked as.
@@ -330,12 +304,11 @@ class PlainRows:
         """Return its key without a collection id."""
         return self._data[self._logical : self._start + self.key_end]
 
-    def record(self) -> Record:
-        """Return the frame as a record."""
-        return self._batch.record(self.row)
-
-    def _collection_path(self) -> str:
-        names = self._names.get(self.direction.connection)
+    def collection_name(self) -> str:
+        """Return the name of its collection as known at this frame; empty where it is not."""
+        if self.collection < 0 or not self._names:
+            return ""
+        names = self._names.get(self.directions[self.direction].connection)
         return "" if names is None else names.path(self.collection, self.number) or ""
 
     def time_text(self) -> str:
@@ -362,113 +335,18 @@ def _with_zeros(number: int, digits: int) -> str:
     return text if len(text) == digits else text.zfill(digits)
 
 
-# -- texts of frames: what is the same for all of one shape, and what differs -------------------------
+# -- writers of the frames of a batch, plain or not ----------------------------------------------------
 
 #: Pieces that are joined at once: no more than the processor's cache still has.
 _MOST_PIECES: Final = 1_024
-_WIDEST: Final = 8  #: bytes of a number that is seldom the same twice: a seqno, an identity
-_MOST_KEPT: Final = 1_024
-_MARK: Final = re.compile(r'"?<#([\w.]+)>"?|<([\w.]+)>')
-
-Text = Callable[[PlainRows], bytes]
-
-
-class Slot:
-    """What differs between frames of one shape: ``text`` makes it, as UTF-8, of the frame that is loaded.
-
-    It depends on the bytes ``at`` … ``end``-1 alone, where these are given, or (``origin``) on packet and direction.
-    """
-
-    def __init__(self, text: Text, at: int = 0, end: int = 0, *, origin: bool = False) -> None:
-        self.text = text
-        self.at = at
-        self.end = end
-        self.origin = origin
-        #: Frames often have the same bytes; but not in an eight-byte number, nor in a header from the vbucket on.
-        self.repeats = 0 < end - at < _WIDEST and not _VBUCKET_AT <= at < HEADER_LENGTH
-
-
-class _Piece:
-    """Slots that stand side by side, each with the constant text before it: kept, where frames often have the same."""
-
-    def __init__(self, before: bytes, slot: Slot) -> None:
-        self.before = before
-        self.first = slot.text
-        self.differs = not (slot.origin or slot.repeats)  #: it is of one slot, and made for each frame
-        self._texts = [(before, slot.text)]
-        self._last = slot
-        self._at = slot.at
-        self._end = slot.end
-        self._seen = -1  # the origin of the frame before
-        self._wire = b""  # its bytes
-        self._text = b""
-        self._known: dict[bytes, bytes] = {}
-
-    def add(self, before: bytes, slot: Slot) -> bool:
-        """Add a slot that depends on the same, or on the next bytes; return whether it does."""
-        last = self._last
-        near = slot.at == last.end or (slot.at == last.at and slot.end == last.end)
-        if not ((slot.origin and last.origin) or (slot.repeats and last.repeats and near)):
-            return False
-        self._texts.append((before, slot.text))
-        self._last, self._end = slot, slot.end
-        return True
-
-    def text(self, frames: PlainRows) -> bytes:
-        """Return the text of the frame that is loaded."""
-        if self._last.origin:
-            if frames.origin != self._seen:
-                self._seen, self._text = frames.origin, self._made(frames)
-            return self._text
-        wire = frames.wire(self._at, self._end)
-        if wire != self._wire:
-            known = self._known.get(wire)
-            if known is None:
-                if len(self._known) >= _MOST_KEPT:
-                    self._known.clear()
-                known = self._known[wire] = self._made(frames)
-            self._wire, self._text = wire, known
-        return self._text
-
-    def _made(self, frames: PlainRows) -> bytes:
-        return b"".join([before + text(frames) for before, text in self._texts])
-
-
-class Template:
-    """The text of frames of one shape.
-
-    It has ``<name>`` where the text of that slot comes, and ``<#name>`` for a number, which quotes are taken off.
-    """
-
-    def __init__(self, text: str, slots: Mapping[str, Slot]) -> None:
-        self._pieces: list[_Piece] = []
-        at = 0
-        for mark in _MARK.finditer(text):
-            before, slot = text[at : mark.start()].encode(), slots[mark[1] or mark[2]]
-            if not self._pieces or not self._pieces[-1].add(before, slot):
-                self._pieces.append(_Piece(before, slot))
-            at = mark.end()
-        self._end = text[at:].encode()
-
-    def write(self, frames: PlainRows, out: list[bytes]) -> None:
-        """Append the text of the frame that is loaded, in as many pieces as is fast."""
-        for piece in self._pieces:
-            if piece.differs:
-                out.append(piece.before)
-                out.append(piece.first(frames))
-            else:
-                out.append(piece.text(frames))
-        out.append(self._end)
 
 
 class PlainWriter(ABC):
     """Writes plain frames in one format."""
 
-    def __init__(self) -> None:
-        self._templates: dict[int, Template] = {}
-
     def text(self, frames: PlainRows, other: Callable[[int], bytes]) -> bytes:
         """Return the text of frames as UTF-8. ``other`` returns that of a row that is no plain frame."""
+        self.begin(frames)
         texts: list[bytes] = []
         out: list[bytes] = []
         for at in range(frames.count):
@@ -482,13 +360,62 @@ class PlainWriter(ABC):
         texts.append(b"".join(out))
         return b"".join(texts)
 
-    def write(self, frames: PlainRows, out: list[bytes]) -> None:
-        """Append the text of the frame that is loaded."""
-        template = self._templates.get(frames.shape)
-        if template is None:
-            template = self._templates[frames.shape] = self.template(frames)
-        template.write(frames, out)
+    def begin(self, frames: PlainRows) -> None:  # noqa: B027 - some have nothing to prepare
+        """Prepare for the frames of a batch."""
 
     @abstractmethod
-    def template(self, frames: PlainRows) -> Template:
-        """Make the template of frames that have the shape of the one that is loaded."""
+    def write(self, frames: PlainRows, out: list[bytes]) -> None:
+        """Append the text of the frame that is loaded, as UTF-8, in as many pieces as is fast."""
+
+
+# -- text of fields that is kept for frames with the same bytes, as those of flags and times often are
+
+_WIDEST: Final = 8  #: bytes of a number that is seldom the same twice: a seqno, an identity
+_MOST: Final = 1_024
+
+
+class FieldTexts(ABC):
+    """The text of fields that stand side by side, in one format. ``begins``: what stands before the value of each."""
+
+    def __init__(self, slots: list[PlainField], begins: list[str]) -> None:
+        self._at = slots[0].at
+        self._end = slots[-1].end
+        self._slots = list(zip(slots, begins, strict=True))
+        self._keeps = slots[0].width != _WIDEST
+        self._wire = b""  # of the frame before, which often has the same
+        self._text = b""
+        self._known: dict[bytes, bytes] = {}
+
+    def text(self, frames: PlainRows) -> bytes:
+        """Return the text of the fields of the frame that is loaded, as UTF-8."""
+        wire = frames.wire(self._at, self._end)
+        if wire != self._wire:
+            self._wire, self._text = wire, self._kept(frames, wire) if self._keeps else self._made(frames)
+        return self._text
+
+    def _kept(self, frames: PlainRows, wire: bytes) -> bytes:
+        """Return the text of these bytes of the frame that is loaded, made once."""
+        known = self._known.get(wire)
+        if known is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            known = self._known[wire] = self._made(frames)
+        return known
+
+    def _made(self, frames: PlainRows) -> bytes:
+        return "".join([self.made(begin, slot.field, frames.field(slot)) for slot, begin in self._slots]).encode()
+
+    @abstractmethod
+    def made(self, begin: str, field: Field, number: int) -> str:
+        """Make the text of a number of a field."""
+
+
+def side_by_side(slots: list[PlainField]) -> list[list[PlainField]]:
+    """Return fields in groups whose text is cached together; a field that seldom repeats has its own group."""
+    groups: list[list[PlainField]] = []
+    for slot in slots:
+        if groups and slot.width != _WIDEST and groups[-1][0].width != _WIDEST:
+            groups[-1].append(slot)
+        else:
+            groups.append([slot])
+    return groups

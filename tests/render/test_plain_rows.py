@@ -11,7 +11,7 @@ from dcpdump.clock import PLAIN_TIMES
 from dcpdump.escape import safe
 from dcpdump.render import OUTPUTS, View
 from dcpdump.render.plain_formats import Bulk
-from dcpdump.render.plain_rows import PlainRows, shown
+from dcpdump.render.plain_rows import PlainRows, shown, shown_text
 from dcpdump.render.style import Palette
 from dcpdump.text import iso_time
 from dcpdump.wire.encode import encode
@@ -125,3 +125,4 @@ def test_times_are_those_of_one_alone(moments: list[int]) -> None:
 def test_bytes_are_shown_as_they_are_elsewhere(wire: bytes, other: bytes) -> None:
     text = other[:4] + wire + other[4:]
     assert shown(text) == safe(text).encode()
+    assert shown_text(text) == safe(text)
