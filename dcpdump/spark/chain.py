@@ -139,7 +139,7 @@ class ChainCheckpoint(NamedTuple):
 
 
 #: The version of states, to be increased when their parts change.
-_VERSION = 4
+_VERSION = 5
 #: All classes in a checkpoint, beside plain values: a file with others was not written by this program.
 _PARTS = {
     f"{each.__module__}.{each.__qualname__}": each
