@@ -298,7 +298,7 @@ class BackgroundWriter(Generic[T]):
         self._waiting: deque[Future[None]] = deque()
         try:
             if self._pool is not None:
-                self._pool.submit(int)
+                self._pool.submit(int)  # starts the thread
         except RuntimeError:
             self._pool = None
 

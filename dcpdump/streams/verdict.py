@@ -449,8 +449,8 @@ class Judge:
                 return Verdict(VerdictKind.UNKNOWN, lost.reason, f"{why}, but {lost.text}")
             return Verdict(VerdictKind.QUIET, Cause.NOTHING_SENT, why)
         since = "" if stream.requests else "since before the capture"
-        late = undecided(stream, self._by_ns)
-        waits = late and f"{late.text}, for {span(self._since(late.since_ns))}"
+        prepare = undecided(stream, self._by_ns)
+        waits = prepare and f"{prepare.text}, for {span(self._since(prepare.since_ns))}"
         return Verdict(VerdictKind.FLOWING, Cause.FLOWING, _joined(since, waits, _until(lost)))
 
     def _idle(self, stream: Stream, idle: int) -> Verdict:
@@ -503,7 +503,7 @@ class Judge:
             ours = "= ours" if known.seqno == stream.seqnos.high else f"ours {stream.seqnos.high}"
             words.append(f"server's high seqno {known.seqno} {ours}")
         elif stream.snapshot is not None:
-            words.append(_came(stream, stream.snapshot))
+            words.append(_received(stream, stream.snapshot))
         noops, missing = connection.noops, self._missing_noops(connection)
         if noops.open_ns is not None and (self._since(noops.open_ns) or 0) >= self._idle_ns:
             words.append(f"a NOOP waits for its answer since {clock(noops.open_ns)}")
@@ -525,7 +525,7 @@ class Judge:
         return between(ts_ns, self._now)
 
 
-def _came(stream: Stream, snapshot: Snapshot) -> str:
+def _received(stream: Stream, snapshot: Snapshot) -> str:
     """Return how much of the latest snapshot came."""
     whole = f"snapshot {snapshot.start}..{snapshot.end}"
     if (stream.seqnos.high or 0) >= snapshot.end:
