@@ -215,6 +215,16 @@ def test_spans_and_their_checkpoints_are_read_again_from_a_table(traffic: list[P
     assert [(span.number, span.ends, span.row) for span in spans[1:]] == [(1, True, len(rows))]
     state = read_state(tmp_path / "index.parquet", found.indexed.spans[2])
     assert (state.spans, state.dissection is not None and state.dissection.first) == (2, found.indexed.spans[2].first)
+    # Where its parts have other names, its version is to be increased.
+    version = pickle.loads(zlib.decompress(state.packed()))[0]
+    assert (version, zlib.crc32(" ".join(sorted(_parts(state))).encode())) == (5, 2007345051)
+
+
+def _parts(state: object) -> set[str]:
+    """Return the names of the parts of a state."""
+    if isinstance(state, dict):
+        return {key for key in state if isinstance(key, str)}.union(*map(_parts, state.values()))
+    return set(getattr(state, "_fields", ())).union(*map(_parts, state)) if isinstance(state, tuple | list) else set()
 
 
 @pytest.mark.parametrize("kept", [zlib.compress(pickle.dumps((2, None))), zlib.compress(b"("), b"", b"\x80"])
